@@ -1,0 +1,1 @@
+"""Pure algorithms and values of CorpusMesh: no I/O, no async, no configuration object."""

@@ -1,0 +1,98 @@
+"""Entries of the one index: what every record carries, whatever made it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusmesh_core.documents import Box
+
+Ordinal = NewType("Ordinal", int)
+"""A 32-bit integer, unique in its tenant, that names one document version or one build."""
+
+
+class RecordKind(StrEnum):
+    """What a record is (design, section 1)."""
+
+    CHUNK = "chunk"
+    PARENT = "parent"
+    SUMMARY = "summary"
+    QUESTION = "question"
+    PROPOSITION = "proposition"
+    TOC = "toc"
+    MEMORY = "memory"
+    PAGE_IMAGE = "page_image"
+    ENTITY = "entity"
+    RELATION = "relation"
+    COMMUNITY_REPORT = "community_report"
+    TAG_EXAMPLE = "tag_example"
+
+
+class VisibilityRule(StrEnum):
+    """When a record made from several sources may be seen (design, section 2)."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+RULE_BY_KIND: Mapping[RecordKind, VisibilityRule] = {
+    kind: (
+        VisibilityRule.ALL
+        if kind in (RecordKind.SUMMARY, RecordKind.COMMUNITY_REPORT, RecordKind.MEMORY)
+        else VisibilityRule.ANY
+    )
+    for kind in RecordKind
+}
+"""The rule of every kind, fixed: a summary or a report needs all its sources, an entity one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One entry of the index.
+
+    Attributes:
+        record_id: Deterministic, so that a redelivered task overwrites and never duplicates.
+        kind: What it is.
+        knowledge_base_id: The knowledge base it belongs to.
+        publisher: Ordinal whose presence in a snapshot publishes it: its document version, or the build that made it.
+        sources: Ordinals it was made from, field `ver`; for a chunk just its own version.
+        text: What is shown and cited.
+        title: Title of its document.
+        document_id: Its document; "" for a record of a build.
+        version: Its document's version number from 1; 0 for a record of a build.
+        display_name: File name of its document.
+        heading_path: Headings above it, outermost first.
+        page: First page from 1; 0 where the format has none.
+        boxes: Where its text stands.
+        position: Place in its document from 0.
+        token_count: Tokens of `text` by the embedder's tokenizer.
+        language: BCP 47 primary tag, "" where unknown.
+        keywords: Keywords, searched with a higher weight.
+        questions: Questions it answers, searched with a higher weight.
+        vector: Shape (dimension,), unit norm, float32; None for a kind that is not searched by vector.
+        attributes: Further values by kind (parent id, layer, method, …), stored and not searched.
+    """
+
+    record_id: str
+    kind: RecordKind
+    knowledge_base_id: str
+    publisher: Ordinal
+    sources: tuple[Ordinal, ...]
+    text: str
+    title: str = ""
+    document_id: str = ""
+    version: int = 0
+    display_name: str = ""
+    heading_path: tuple[str, ...] = ()
+    page: int = 0
+    boxes: tuple[Box, ...] = ()
+    position: int = 0
+    token_count: int = 0
+    language: str = ""
+    keywords: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    vector: NDArray[np.float32] | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
