@@ -1,0 +1,264 @@
+"""Port of the record index: write, count and remove records, and recall candidates for a question.
+
+One index holds all kinds of records of a tenant in one embedding space. Which space a knowledge base is read from
+stands with its snapshot, so a switch of spaces is one row too, and no stage looks it up twice.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusmesh_core.records import Ordinal, Record
+from corpusmesh_core.text import QueryTerms
+from corpusmesh_core.visibility import VisibilityFilter
+
+MAX_WINDOW = 1_000
+"""Most candidates that one leg may return."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSpace:
+    """Where vectors can be compared: one model, one dimension, unit norm.
+
+    Attributes:
+        space_id: `[a-z0-9-]{1,63}`, unique in the tenant, for instance "e5-small".
+        dimension: Numbers per vector, 1 to 16,000.
+    """
+
+    space_id: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a write did; every record is counted once.
+
+    Attributes:
+        written_count: Records that are now in the index.
+        resent_count: Items that were sent more than once because the index was busy.
+        request_count: Bulk requests that were sent.
+    """
+
+    written_count: int
+    resent_count: int = 0
+    request_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSelection:
+    """Which records to count; all given conditions must hold, no condition selects every record.
+
+    Attributes:
+        publishers: Only records that one of these ordinals publishes; None for any.
+        visibility: Only records that pass this filter; None for all, seen by internal checks alone.
+        knowledge_base_ids: Only these knowledge bases; None for any.
+        document_ids: Only these documents; None for any.
+        kinds: Only these kinds, by value; None for any.
+    """
+
+    publishers: Collection[Ordinal] | None = None
+    visibility: VisibilityFilter | None = None
+    knowledge_base_ids: tuple[str, ...] | None = None
+    document_ids: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """One question to the index.
+
+    Attributes:
+        terms: Terms of the question; without a term there is no lexical leg.
+        query_vector: Shape (dimension,), unit norm, float32; None for no vector leg.
+        visibility: What may be returned, kinds included. It is part of both legs' filters.
+        knowledge_base_ids: Knowledge bases to search, at least one.
+        document_ids: Only these documents; None for all that are visible.
+        window: Candidates per leg, 1 to MAX_WINDOW.
+    """
+
+    terms: QueryTerms
+    query_vector: NDArray[np.float32] | None
+    visibility: VisibilityFilter
+    knowledge_base_ids: tuple[str, ...]
+    document_ids: tuple[str, ...] | None = None
+    window: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One record that a leg returned.
+
+    Attributes:
+        record: The record, without its vector.
+        content_terms: Fine terms of title, headings and text, in reading order.
+        title_terms: Fine terms of its title and headings.
+        keyword_terms: Fine terms of its keywords.
+        question_terms: Fine terms of its questions.
+        lexical_score: BM25 of the question, also for a record that only the vector leg returned; 0.0 where no term
+            matches; None without a lexical leg.
+        lexical_rank: Place in the lexical leg from 1; 0 where that leg did not return it.
+        cosine: Cosine with the question, -1 to 1, also for a record that only the lexical leg returned; None for a
+            record without a vector and without a vector leg.
+        vector_rank: Place in the vector leg from 1; 0 where that leg did not return it.
+    """
+
+    record: Record
+    content_terms: tuple[str, ...]
+    title_terms: tuple[str, ...] = ()
+    keyword_terms: tuple[str, ...] = ()
+    question_terms: tuple[str, ...] = ()
+    lexical_score: float | None = None
+    lexical_rank: int = 0
+    cosine: float | None = None
+    vector_rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What the index answered.
+
+    Attributes:
+        items: The union of both legs, each record once; lexical hits first, each leg in its own order.
+        incomplete_legs: Legs ("lexical", "vector") that reached the time limit and may have missed records.
+        index_milliseconds: The index's own time by leg.
+        round_trip_milliseconds: From sending the request to having the answer.
+    """
+
+    items: tuple[Candidate, ...]
+    incomplete_legs: tuple[str, ...] = ()
+    index_milliseconds: Mapping[str, float] = field(default_factory=dict)
+    round_trip_milliseconds: float = 0.0
+
+
+class RecordIndex(Protocol):
+    """The index of one installation.
+
+    Every method raises `UnavailableError` where the index does not answer, `DeadlineExceededError` where
+    `timeout_seconds`, which bounds the whole call, is over, and `OverloadedError` where the index refuses more work.
+    """
+
+    async def ensure_space(self, tenant_id: str, space: EmbeddingSpace, *, timeout_seconds: float) -> None:
+        """Make the index of a space if it is missing; any number of callers may do so at once.
+
+        Args:
+            tenant_id: The tenant.
+            space: The space.
+            timeout_seconds: Deadline.
+
+        Raises:
+            FailedPreconditionError: If the space exists with another dimension; both are in the metadata.
+        """
+        ...
+
+    async def write(
+        self, tenant_id: str, space_id: str, records: Sequence[Record], *, timeout_seconds: float
+    ) -> WriteResult:
+        """Write records; a record with an id that exists replaces the old one.
+
+        Args:
+            tenant_id: The tenant.
+            space_id: The space, which must exist.
+            records: Records; those with a vector must have the dimension of the space.
+            timeout_seconds: Deadline.
+
+        Returns:
+            What was written: always all of them.
+
+        Raises:
+            InvalidArgumentError: If a record cannot be indexed (no source, NaN or zero vector, wrong dimension, …);
+                nothing of the call was written if the fault could be seen before. `record_ids` is in the metadata.
+            OverloadedError: If records stayed refused after all attempts; ids and reasons are in the metadata, and
+                the others are written.
+            NotFoundError: If the space does not exist.
+        """
+        ...
+
+    async def refresh(self, tenant_id: str, space_id: str, *, timeout_seconds: float) -> None:
+        """Make everything written before searchable.
+
+        Args:
+            tenant_id: The tenant.
+            space_id: The space.
+            timeout_seconds: Deadline.
+        """
+        ...
+
+    async def count(
+        self, tenant_id: str, space_id: str | None, selection: RecordSelection, *, timeout_seconds: float
+    ) -> int:
+        """Count records.
+
+        Args:
+            tenant_id: The tenant.
+            space_id: The space; None for all spaces of the tenant.
+            selection: Which records.
+            timeout_seconds: Deadline.
+
+        Returns:
+            How many records match, exactly, as of the last refresh; 0 where the tenant has no space.
+        """
+        ...
+
+    async def search(
+        self, tenant_id: str, space_id: str, request: RecallRequest, *, timeout_seconds: float
+    ) -> Candidates:
+        """Recall candidates by words and by vector in one round trip.
+
+        Args:
+            tenant_id: The tenant.
+            space_id: The space that the snapshot names.
+            request: The question.
+            timeout_seconds: Deadline; the index stops a leg a little earlier and says so.
+
+        Returns:
+            Candidates, all of which the request's visibility allows.
+
+        Raises:
+            InvalidArgumentError: If the query vector has another dimension than the space, or the window is not within
+                1..MAX_WINDOW.
+            NotFoundError: If the space does not exist.
+        """
+        ...
+
+    async def fetch(
+        self,
+        tenant_id: str,
+        space_id: str,
+        record_ids: Sequence[str],
+        visibility: VisibilityFilter,
+        *,
+        with_vectors: bool = False,
+        timeout_seconds: float,
+    ) -> list[Record]:
+        """Read records by id.
+
+        Args:
+            tenant_id: The tenant.
+            space_id: The space.
+            record_ids: At most MAX_WINDOW ids.
+            visibility: What may be returned, kinds included.
+            with_vectors: Whether to read the vectors too; they cost more than all the rest.
+            timeout_seconds: Deadline.
+
+        Returns:
+            The visible ones, in the order asked for; unknown and hidden ids are left out alike.
+        """
+        ...
+
+    async def delete_by_publishers(
+        self, tenant_id: str, publishers: Collection[Ordinal], *, timeout_seconds: float
+    ) -> int:
+        """Remove every record that these ordinals publish, in all spaces of the tenant.
+
+        Args:
+            tenant_id: The tenant.
+            publishers: Ordinals that no snapshot holds any longer.
+            timeout_seconds: Deadline.
+
+        Returns:
+            How many records were removed; calling it again removes what a late writer added since.
+        """
+        ...

@@ -1,0 +1,8 @@
+"""Text analysis: one function for index time and query time (field report FR-A13)."""
+
+from corpusmesh_core.text.analysis import AnalyzedText, analyze
+from corpusmesh_core.text.normalization import normalize
+from corpusmesh_core.text.query_terms import MAX_QUERY_TERMS, QueryTerms, analyze_query
+from corpusmesh_core.text.stop_words import is_stop_word
+
+__all__ = ["MAX_QUERY_TERMS", "AnalyzedText", "QueryTerms", "analyze", "analyze_query", "is_stop_word", "normalize"]
