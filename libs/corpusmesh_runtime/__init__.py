@@ -1,0 +1,1 @@
+"""What every process of the mesh needs: configuration, logs, metrics, traces, gRPC servers and channels, workers."""
