@@ -1,0 +1,21 @@
+"""Cuts parsed documents into chunks: pure, deterministic, bounded by the embedder's own tokens."""
+
+from corpusmesh_core.chunking.general import GeneralChunkSettings, chunk_general
+from corpusmesh_core.chunking.tables import row_text, table_text
+from corpusmesh_core.chunking.template import ChunkTemplate
+from corpusmesh_core.chunking.templates import DEFAULT_TEMPLATE, TEMPLATES, chunk_document, find_template
+from corpusmesh_core.chunking.tokens import TokenCounter, WordTokenCounter
+
+__all__ = [
+    "DEFAULT_TEMPLATE",
+    "TEMPLATES",
+    "ChunkTemplate",
+    "GeneralChunkSettings",
+    "TokenCounter",
+    "WordTokenCounter",
+    "chunk_document",
+    "chunk_general",
+    "find_template",
+    "row_text",
+    "table_text",
+]

@@ -1,0 +1,62 @@
+"""The registry of chunk templates. To add one: write its module with a `TEMPLATE`, and add it to the tuple below."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from corpusmesh_core.chunking import general
+from corpusmesh_core.chunking.template import ChunkTemplate
+from corpusmesh_core.chunking.tokens import TokenCounter
+from corpusmesh_core.documents import Chunk, ParsedDocument
+from corpusmesh_core.errors import InvalidArgumentError
+
+DEFAULT_TEMPLATE = general.TEMPLATE.name
+
+TEMPLATES: Mapping[str, ChunkTemplate] = MappingProxyType({template.name: template for template in (general.TEMPLATE,)})
+
+
+def find_template(name: str) -> ChunkTemplate:
+    """Look a template up.
+
+    Args:
+        name: Its name.
+
+    Returns:
+        The template.
+
+    Raises:
+        InvalidArgumentError: CHUNK_TEMPLATE_UNKNOWN if there is none of that name.
+    """
+    template = TEMPLATES.get(name)
+    if template is None:
+        raise InvalidArgumentError(
+            "CHUNK_TEMPLATE_UNKNOWN",
+            f"There is no chunk template {name!r}. There are: {', '.join(sorted(TEMPLATES))}.",
+            field="chunk_template",
+            template=name,
+        )
+    return template
+
+
+def chunk_document(
+    document: ParsedDocument,
+    counter: TokenCounter,
+    *,
+    template: str = DEFAULT_TEMPLATE,
+    settings: Mapping[str, object] = MappingProxyType({}),
+) -> list[Chunk]:
+    """Cut a document by a template's name and configuration values.
+
+    Args:
+        document: What a parser made.
+        counter: The embedder's tokenizer.
+        template: Name of the template.
+        settings: Its settings; what is missing keeps its default.
+
+    Returns:
+        Chunks in reading order.
+
+    Raises:
+        InvalidArgumentError: CHUNK_TEMPLATE_UNKNOWN, CHUNK_SETTING_UNKNOWN or CHUNK_SETTING_INVALID.
+    """
+    found = find_template(template)
+    return found.chunk(document, counter, found.settings(settings))
