@@ -5,7 +5,8 @@ from enum import StrEnum
 import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import Message
-from google.rpc import code_pb2, error_details_pb2, status_pb2
+from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status
 
 from corpusmesh_core.errors import (
     AlreadyExistsError,
@@ -77,7 +78,7 @@ def disposition_of(error: BaseException) -> Disposition:
     return Disposition.RETRY
 
 
-def to_status(error: BaseException, *, request_id: str = "") -> status_pb2.Status:
+def to_status(error: BaseException, *, request_id: str = "") -> Status:
     """Render an error as `google.rpc.Status` with its details.
 
     Args:
@@ -104,8 +105,8 @@ def to_status(error: BaseException, *, request_id: str = "") -> status_pb2.Statu
             details.append(error_details_pb2.RetryInfo(retry_delay=delay))
     if request_id:
         details.append(error_details_pb2.RequestInfo(request_id=request_id))
-    return status_pb2.Status(
-        code=code_pb2.Code.Value(code.name),
+    return Status(
+        code=code.value[0],
         message=message,
         details=[_pack(detail) for detail in details],
     )
