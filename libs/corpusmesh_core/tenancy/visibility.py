@@ -1,0 +1,123 @@
+"""What the metadata store tells a read about visibility: published, permitted, and wanted by the caller's filter."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from pyroaring import BitMap
+
+from corpusmesh_core.tenancy.values import Permission
+
+
+class FilterOperator(StrEnum):
+    """How a metadata value is compared."""
+
+    EQUALS = "eq"
+    PREFIX = "prefix"
+    LESS = "lt"
+    LESS_OR_EQUAL = "lte"
+    GREATER = "gt"
+    GREATER_OR_EQUAL = "gte"
+    EXISTS = "exists"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCondition:
+    """One condition on a document's metadata; true if one of its values fits.
+
+    Attributes:
+        key: Metadata key.
+        operator: How to compare.
+        texts: Values for text comparison; at most 1,000.
+        numbers: Values for number comparison.
+        moments: Values for time comparison, UTC.
+        negated: Whether the condition must not hold (a document without the key passes then).
+    """
+
+    key: str
+    operator: FilterOperator = FilterOperator.EQUALS
+    texts: tuple[str, ...] = ()
+    numbers: tuple[float, ...] = ()
+    moments: tuple[datetime, ...] = ()
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFilter:
+    """The caller's filter: all conditions must hold.
+
+    Attributes:
+        conditions: Conditions on metadata, at most 32.
+        document_ids: Only these documents; None for any.
+    """
+
+    conditions: tuple[FilterCondition, ...] = ()
+    document_ids: tuple[str, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it lets everything pass."""
+        return not self.conditions and self.document_ids is None
+
+
+@dataclass(frozen=True, slots=True)
+class VisibilityInputs:
+    """All that the metadata store knows for one read, taken at one moment.
+
+    Attributes:
+        knowledge_base_id: Knowledge base.
+        owner_user_id: Its owner.
+        permission: Its permission.
+        config: Its configuration.
+        space_id: Its embedding space.
+        policy_epoch: Rises with each change of rights.
+        snapshot_id: Snapshot that the request is pinned to; 0 where nothing is published.
+        published: Portable roaring bitmap of that snapshot.
+        hidden: Ordinals that this caller may not see, or that are deleted.
+        matching: Ordinals of documents that pass the caller's filter; None where there is no filter.
+        next_ordinal: First ordinal of the tenant not yet given away.
+    """
+
+    knowledge_base_id: str
+    owner_user_id: str
+    permission: Permission
+    config: Mapping[str, object]
+    space_id: str
+    policy_epoch: int
+    snapshot_id: int
+    published: bytes
+    hidden: tuple[int, ...]
+    matching: tuple[int, ...] | None
+    next_ordinal: int
+
+
+def permitted_bitmap(inputs: VisibilityInputs) -> BitMap:
+    """Return what is published and permitted, without the caller's filter.
+
+    Args:
+        inputs: What the store knows.
+
+    Returns:
+        Ordinals of versions and builds. A record made under the rule `all` is visible if all its sources are here.
+    """
+    published = BitMap.deserialize(inputs.published) if inputs.published else BitMap()
+    if inputs.hidden:
+        published -= BitMap(inputs.hidden)
+    return published
+
+
+def visible_bitmap(inputs: VisibilityInputs) -> BitMap:
+    """Return the one bitmap that every query of the request carries.
+
+    Args:
+        inputs: What the store knows.
+
+    Returns:
+        Published, permitted and filtered ordinals, run-optimised.
+    """
+    visible = permitted_bitmap(inputs)
+    if inputs.matching is not None:
+        visible &= BitMap(inputs.matching)
+    visible.run_optimize()
+    return visible
