@@ -81,5 +81,5 @@ def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
     Returns:
         A logger whose calls take an event and keys.
     """
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger=name)
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
     return logger
