@@ -1,0 +1,81 @@
+# CorpusMesh: everything is installed into the checkout, `.venv` and what the embedded servers need.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA ?= .corpusmesh
+
+.PHONY: help setup proto proto-baseline fmt lint types test unit integration e2e demo eval bench soak lock wheel clean
+
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
+
+$(VENV)/installed: requirements.lock pyproject.toml build_protos.py $(shell find protos -name '*.proto')
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "CorpusMesh needs Python 3.11 or newer: set PYTHON=/path/to/python"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/servers: $(VENV)/installed libs/corpusmesh_app/stack/opensearch.lock.json
+	$(BIN)/corpusmesh setup
+	@touch $@
+
+setup: $(VENV)/servers ## Install the virtual environment, the embedded servers and the default model
+
+proto: $(VENV)/installed ## Generate gen/ from protos/
+	$(BIN)/python build_protos.py
+
+proto-baseline: proto ## Take today's contract as the one that later changes must not break
+	$(BIN)/buf build --exclude-imports -o protos/baseline.binpb
+
+fmt: $(VENV)/installed ## Format code and protos
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/buf format -w protos
+
+lint: $(VENV)/installed ## Lint code, protos and who imports whom; check that the contract is not broken
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/buf lint
+	$(BIN)/buf format -d --exit-code protos
+	$(BIN)/buf breaking --against protos/baseline.binpb --exclude-path gen/third_party
+
+types: $(VENV)/installed ## Check types, strictly
+	$(BIN)/mypy
+
+test: setup ## Run all tests (15 minutes on 2 cores at most)
+	$(BIN)/pytest tests
+
+unit: $(VENV)/installed ## Run the tests that touch nothing
+	$(BIN)/pytest tests/unit
+
+integration: setup ## Run the tests against the real servers
+	$(BIN)/pytest tests/integration
+
+e2e: setup ## Run the tests of the whole mesh
+	$(BIN)/pytest tests/e2e
+
+demo: setup ## Start the mesh, ingest the examples, ask three questions, serve until interrupted
+	$(BIN)/corpusmesh demo --data $(DATA)
+
+eval: setup ## Measure retrieval on every set of ../shared/eval
+	$(BIN)/python bench/eval_all.py
+
+bench: setup ## Measure ingest throughput and query latency beside their baselines
+	$(BIN)/python bench/mesh.py
+
+soak: setup ## Kill workers at every stage boundary and simulate 200,000 seeds
+	CORPUSMESH_SIMULATION_SEEDS=200000 CORPUSMESH_CRASH_ALL=1 $(BIN)/pytest tests/unit/test_orchestration_simulation.py tests/e2e/test_crash.py --timeout 3600
+
+lock: $(VENV)/installed ## Resolve the dependencies again into requirements.lock
+	$(PYTHON) -m venv /tmp/corpusmesh-lock && /tmp/corpusmesh-lock/bin/pip install --quiet uv
+	/tmp/corpusmesh-lock/bin/uv pip compile pyproject.toml --all-extras --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal -o requirements.lock
+
+wheel: $(VENV)/installed ## Build the wheel
+	$(BIN)/python -m hatchling build -t wheel
+
+clean: ## Remove everything that was installed or generated
+	rm -rf $(VENV) gen dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
