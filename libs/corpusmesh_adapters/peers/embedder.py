@@ -1,0 +1,139 @@
+"""The embed service behind the port `Embedder`."""
+
+import asyncio
+from collections.abc import Sequence
+
+import grpc.aio
+import numpy as np
+
+from corpusmesh.embed.v1 import embed_service_pb2 as pb
+from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceAsyncStub, EmbedServiceStub
+from corpusmesh_client.errors import error_from_rpc
+from corpusmesh_core.errors import InternalError, UnavailableError
+from corpusmesh_core.ports.embedding import EmbeddingSpace, EmbedLane, EmbedResult, EmbedRole
+
+_ROLES = {EmbedRole.QUERY: pb.EMBED_ROLE_QUERY, EmbedRole.PASSAGE: pb.EMBED_ROLE_PASSAGE}
+_LANES = {EmbedLane.INTERACTIVE: pb.EMBED_LANE_INTERACTIVE, EmbedLane.BULK: pb.EMBED_LANE_BULK}
+_MAX_COUNTED_TEXTS = 4096
+_CONNECT_RETRY_SECONDS = 0.1
+
+
+class GrpcEmbedder:
+    """Embeds through the embed service; its default model decides the space."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        """Create the embedder.
+
+        Args:
+            channel: Channel to the embed service that signs the caller's identity.
+        """
+        self._stub: EmbedServiceAsyncStub = EmbedServiceStub(channel)  # type: ignore[assignment]
+        self._space: EmbeddingSpace | None = None
+        self._max_input_tokens = 0
+
+    async def connect(self, *, deadline_seconds: float) -> None:
+        """Learn the service's default model.
+
+        Args:
+            deadline_seconds: How long to wait for the service.
+
+        Raises:
+            UnavailableError: If it does not answer in time, or has no model.
+        """
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                response = await self._list_models()
+        except TimeoutError as error:
+            raise UnavailableError("EMBED_SERVICE_UNAVAILABLE", "the embed service does not answer") from error
+        if not response.models:
+            raise UnavailableError("EMBED_MODEL_MISSING", "the embed service has no model ready")
+        model = response.models[0]
+        self._space = EmbeddingSpace(
+            model=model.model, dimension=model.dimension, normalized=True, fingerprint=model.fingerprint
+        )
+        if self._space.space_id != model.space:
+            raise InternalError("EMBED_SPACE_MISMATCH", "the embed service names its space in another way")
+        self._max_input_tokens = model.max_input_tokens
+
+    async def _list_models(self) -> pb.ListModelsResponse:
+        while True:
+            try:
+                return await self._stub.ListModels(pb.ListModelsRequest(), timeout=5.0)
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    raise error_from_rpc(error) from error
+            await asyncio.sleep(_CONNECT_RETRY_SECONDS)
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space of its vectors.
+
+        Raises:
+            UnavailableError: If `connect` did not succeed yet.
+        """
+        if self._space is None:
+            raise UnavailableError("EMBED_SERVICE_UNAVAILABLE", "the embed service has not been reached yet")
+        return self._space
+
+    @property
+    def max_input_tokens(self) -> int:
+        """Tokens that the model reads of one text."""
+        return self._max_input_tokens
+
+    async def embed(
+        self, texts: Sequence[str], *, role: EmbedRole, lane: EmbedLane, deadline_seconds: float
+    ) -> EmbedResult:
+        """Embed texts; see `Embedder.embed`.
+
+        Args:
+            texts: The texts.
+            role: What they are.
+            lane: Who waits.
+            deadline_seconds: How long the caller waits.
+
+        Returns:
+            The vectors in the order of the texts.
+
+        Raises:
+            CorpusMeshError: What the service answered, rebuilt from its status.
+            InternalError: If the vectors do not fit the texts or the space.
+        """
+        if not texts:
+            return EmbedResult(np.empty((0, self.space.dimension), dtype=np.float32), 0)
+        request = pb.EmbedTextsRequest(space=self.space.space_id, texts=texts, role=_ROLES[role], lane=_LANES[lane])
+        try:
+            response = await self._stub.EmbedTexts(request, timeout=deadline_seconds)
+        except grpc.aio.AioRpcError as error:
+            raise error_from_rpc(error) from error
+        dimension = response.dense.dimension
+        vectors = np.frombuffer(response.dense.values, dtype="<f4")
+        if dimension != self.space.dimension or vectors.size != dimension * len(texts):
+            raise InternalError("EMBED_RESPONSE_INVALID", "the embed service gave vectors that do not fit the texts")
+        return EmbedResult(
+            vectors=vectors.reshape(len(texts), dimension),
+            token_count=response.token_count,
+            truncated_positions=tuple(response.truncated_positions),
+        )
+
+    async def count_tokens(self, texts: Sequence[str], *, deadline_seconds: float) -> list[int]:
+        """Count tokens; see `Embedder.count_tokens`.
+
+        Args:
+            texts: The texts.
+            deadline_seconds: How long the caller waits.
+
+        Returns:
+            One count a text.
+
+        Raises:
+            CorpusMeshError: What the service answered, rebuilt from its status.
+        """
+        counts: list[int] = []
+        for start in range(0, len(texts), _MAX_COUNTED_TEXTS):
+            request = pb.CountTokensRequest(space=self.space.space_id, texts=texts[start : start + _MAX_COUNTED_TEXTS])
+            try:
+                response = await self._stub.CountTokens(request, timeout=deadline_seconds)
+            except grpc.aio.AioRpcError as error:
+                raise error_from_rpc(error) from error
+            counts.extend(response.token_counts)
+        return counts
