@@ -6,6 +6,7 @@ Run by `make proto`, and by the wheel's build through the hook at the end. Gener
 import argparse
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,20 @@ def lay_out_common_protos() -> Path:
 
 
 def generate() -> int:
-    """Run protoc over every proto of the contract.
+    """Run protoc over every proto of the contract, then put the result in place.
 
     Returns:
-        The exit status of protoc.
+        The exit status of protoc; what stood there before stays if it is not 0.
     """
     import grpc_tools
     from grpc_tools import protoc
 
     include = lay_out_common_protos()
-    shutil.rmtree(GENERATED / "corpusmesh", ignore_errors=True)
-    GENERATED.mkdir(exist_ok=True)
+    fresh = GENERATED / "fresh"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    # protoc finds its plugins on PATH, which a call by the interpreter's full name does not set.
+    scripts = Path(sysconfig.get_path("scripts"))
     sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.rglob("*.proto"))
     status: int = protoc.main(
         [
@@ -55,20 +59,25 @@ def generate() -> int:
             f"-I{PROTOS}",
             f"-I{include}",
             f"-I{Path(grpc_tools.__file__).parent / '_proto'}",
-            f"--python_out={GENERATED}",
-            f"--grpc_python_out={GENERATED}",
-            f"--mypy_out={GENERATED}",
-            f"--mypy_grpc_out={GENERATED}",
+            f"--plugin=protoc-gen-mypy={scripts / 'protoc-gen-mypy'}",
+            f"--plugin=protoc-gen-mypy_grpc={scripts / 'protoc-gen-mypy_grpc'}",
+            f"--python_out={fresh}",
+            f"--grpc_python_out={fresh}",
+            f"--mypy_out=quiet:{fresh}",
+            f"--mypy_grpc_out=quiet:{fresh}",
             *sources,
         ]
     )
     if status:
         return status
-    packages = {path.parent for path in (GENERATED / "corpusmesh").rglob("*_pb2.py")}
+    packages = {path.parent for path in (fresh / "corpusmesh").rglob("*_pb2.py")}
     for package in packages | {parent for package in packages for parent in package.parents}:
-        if GENERATED in package.parents:
+        if fresh in package.parents:
             (package / "__init__.py").write_text('"""Generated from protos/ by `make proto`."""\n')
             (package / "py.typed").touch()
+    shutil.rmtree(GENERATED / "corpusmesh", ignore_errors=True)
+    (fresh / "corpusmesh").rename(GENERATED / "corpusmesh")
+    fresh.rmdir()
     return 0
 
 
