@@ -1,6 +1,6 @@
 """Which ordinals a snapshot holds after a publish, a rollback or a withdrawal: bitmap algebra, no I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyroaring import BitMap
@@ -14,11 +14,13 @@ class VersionRef:
         ordinal: Its ordinal.
         document_id: Its document.
         version: Its number from 1.
+        superseded: Ordinal that it replaced when it was published; None where it replaced none.
     """
 
     ordinal: int
     document_id: str
     version: int
+    superseded: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class PublishPlan:
     Attributes:
         ordinals: Portable roaring bitmap of the new snapshot, run-optimised.
         added: Ordinals that became visible.
-        superseded: Ordinal that each added one replaces, where it replaces one.
+        superseded: What to remember, by ordinal: the ordinal to show again should that one be withdrawn.
         outdated: Candidates that stay hidden because a newer version is published already.
         changed: Whether the bitmap differs from the old one.
     """
@@ -77,6 +79,8 @@ def plan_publish(current: bytes, candidates: Iterable[VersionRef], siblings: Ite
         What changes; candidates that are visible already are neither added nor outdated.
     """
     bitmap = load_bitmap(current)
+    siblings = tuple(siblings)
+    number = {ref.ordinal: ref.version for ref in siblings}
     shown = {ref.document_id: ref for ref in siblings if ref.ordinal in bitmap}
     superseded: dict[int, int] = {}
     added: list[int] = []
@@ -88,6 +92,11 @@ def plan_publish(current: bytes, candidates: Iterable[VersionRef], siblings: Ite
         previous = shown.get(ref.document_id)
         if previous is not None and previous.version > ref.version:
             outdated.append(ref.ordinal)
+            below = superseded.get(previous.ordinal, previous.superseded)
+            if below is None or number.get(below, 0) < ref.version:
+                superseded[previous.ordinal] = ref.ordinal
+                if below is not None:
+                    superseded[ref.ordinal] = below
             continue
         if previous is not None:
             bitmap.discard(previous.ordinal)
@@ -114,13 +123,16 @@ def plan_change(current: bytes, *, add: Iterable[int] = (), remove: Iterable[int
     return dump_bitmap(after), after != before
 
 
-def plan_withdrawal(current: bytes, published_by_run: Iterable[tuple[int, int | None]]) -> tuple[bytes, bool]:
+def plan_withdrawal(
+    current: bytes, withdrawn: Iterable[int], superseded: Mapping[int, int], restorable: Collection[int]
+) -> tuple[bytes, bool]:
     """Take back what a cancelled run had published and show again what it had replaced.
 
     Args:
         current: Bitmap of the current snapshot.
-        published_by_run: Pairs of a version's ordinal and the ordinal that it replaced (None where it replaced none, or
-            where that one is gone by now).
+        withdrawn: Ordinals that the run published.
+        superseded: What each version of the same documents replaced.
+        restorable: Versions of the same documents that are complete and neither cancelled nor deleted.
 
     Returns:
         The new bitmap and whether it differs. A version that is no longer visible (replaced since, or rolled back)
@@ -128,9 +140,16 @@ def plan_withdrawal(current: bytes, published_by_run: Iterable[tuple[int, int | 
     """
     before = load_bitmap(current)
     after = before.copy()
-    for ordinal, replaced in published_by_run:
-        if ordinal in after:
-            after.discard(ordinal)
-            if replaced is not None:
-                after.add(replaced)
+    gone = frozenset(withdrawn)
+    for ordinal in sorted(gone):
+        if ordinal not in after:
+            continue
+        after.discard(ordinal)
+        below = superseded.get(ordinal)
+        visited = {ordinal}
+        while below is not None and below not in visited and (below in gone or below not in restorable):
+            visited.add(below)
+            below = superseded.get(below)
+        if below is not None and below not in visited:
+            after.add(below)
     return dump_bitmap(after), after != before

@@ -1,0 +1,344 @@
+"""Runs, tasks, and what the state machine decides about them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from corpusmesh_core.tenancy.values import VersionState
+
+
+class Stage(StrEnum):
+    """One kind of work."""
+
+    PARSE = "parse"
+    CHUNK = "chunk"
+    EMBED = "embed"
+    INDEX = "index"
+    PUBLISH = "publish"
+    PURGE = "purge"
+    VERIFY = "verify"
+    CLEANUP = "cleanup"
+
+
+class Lane(StrEnum):
+    """How urgent work is."""
+
+    INTERACTIVE = "interactive"
+    BULK = "bulk"
+
+
+class RunKind(StrEnum):
+    """What a run does."""
+
+    INGEST = "ingest"
+    PURGE = "purge"
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing but housekeeping can follow."""
+        return self in (RunState.CANCELLED, RunState.SUCCEEDED, RunState.FAILED)
+
+
+class TaskState(StrEnum):
+    """Where a task stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SPLIT = "split"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody still has to do something about it."""
+        return self in (TaskState.PENDING, TaskState.RUNNING)
+
+
+PIPELINES: Mapping[RunKind, tuple[Stage, ...]] = {
+    RunKind.INGEST: (Stage.PARSE, Stage.CHUNK, Stage.EMBED, Stage.INDEX, Stage.PUBLISH),
+    RunKind.PURGE: (Stage.PURGE, Stage.VERIFY),
+}
+"""Stages of each kind of run in order; a new stage or kind is a line here and a handler."""
+
+HOUSEKEEPING: frozenset[Stage] = frozenset({Stage.PURGE, Stage.VERIFY, Stage.CLEANUP})
+"""Stages that remove things: they go on whatever the run's state is."""
+
+VERSION_STATE_BY_STAGE: Mapping[Stage, VersionState] = {
+    Stage.PARSE: VersionState.PARSING,
+    Stage.CHUNK: VersionState.CHUNKING,
+    Stage.EMBED: VersionState.EMBEDDING,
+    Stage.INDEX: VersionState.INDEXING,
+    Stage.PUBLISH: VersionState.READY,
+}
+"""State of a version that waits for a stage or is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Bounds of patience.
+
+    Attributes:
+        lease_seconds: How long a claim holds without a heartbeat.
+        max_attempts: Claims of a task, counting those that ended in a death or an error of the task's own.
+        max_deferrals: How often a task may give way because something it needs does not answer.
+        retry_backoff_seconds: Wait before the second attempt; doubles with each.
+        max_backoff_seconds: Longest wait.
+        verify_delay_seconds: Wait before the second look of a purge: longer than lease, redelivery and the index's
+            memory of deleted ids together (reliability rule 8).
+    """
+
+    lease_seconds: float = 30.0
+    max_attempts: int = 3
+    max_deferrals: int = 200
+    retry_backoff_seconds: float = 1.0
+    max_backoff_seconds: float = 15.0
+    verify_delay_seconds: float = 120.0
+
+    def backoff_seconds(self, failure_count: int) -> float:
+        """Give the wait after a number of failures.
+
+        Args:
+            failure_count: Failures so far, from 1.
+
+        Returns:
+            Seconds, doubling from the first and capped.
+        """
+        return min(self.max_backoff_seconds, self.retry_backoff_seconds * 2.0 ** min(failure_count - 1, 30))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A piece of long work.
+
+    Attributes:
+        run_id: Id.
+        kind: What it does.
+        state: Where it stands.
+        lane: Lane of its tasks.
+        part_count: Versions that it covers.
+        open_task_count: Tasks that are pending or running.
+        passed: Parts that have passed each stage, by stage.
+        failed_part_count: Parts that ended with a reason.
+        retry_count: How often failed parts were started again.
+        hold_publish: Whether versions are left ready but unpublished.
+        sequence: Rises with each change.
+        error_reason: Why the run itself failed, "" where it did not.
+        error_message: One sentence for a person.
+    """
+
+    run_id: str
+    kind: RunKind
+    state: RunState
+    lane: Lane
+    part_count: int
+    open_task_count: int = 0
+    passed: Mapping[Stage, int] = field(default_factory=dict)
+    failed_part_count: int = 0
+    retry_count: int = 0
+    hold_publish: bool = False
+    sequence: int = 0
+    error_reason: str = ""
+    error_message: str = ""
+
+    @property
+    def pipeline(self) -> tuple[Stage, ...]:
+        """Its stages in order."""
+        stages = PIPELINES[self.kind]
+        return tuple(stage for stage in stages if stage is not Stage.PUBLISH) if self.hold_publish else stages
+
+    @property
+    def succeeded_part_count(self) -> int:
+        """Parts that have passed its last stage."""
+        # A purge counts from its first look: the second one only proves it.
+        stage = Stage.PURGE if self.kind is RunKind.PURGE else self.pipeline[-1]
+        return self.passed.get(stage, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One stage of a batch of parts.
+
+    Attributes:
+        task_id: `<run>.<batch>.<stage>`, the same however often it is made.
+        run_id: Its run.
+        batch: Place of its parts in the run: "3", after a split "3-17", after a retry "r1-0".
+        stage: What is done.
+        lane: How urgent it is.
+        state: Where it stands.
+        parts: Ordinals of the versions (or builds) that it covers.
+        attempt: Claims so far that count.
+        deferral_count: How often it gave way to an outage.
+        epoch: Rises with each claim and never falls along a batch: the fencing token, and the external version of
+            what the claim writes.
+        dispatch: Which of its messages is the current one; rises with each.
+        lease_until_seconds: End of the lease by the database's clock, seconds since 1970.
+        not_before_seconds: Earliest claim by the same clock.
+        worker: Who claimed it last.
+        error_reason: Last error.
+        error_message: Its sentence.
+        payload: Values that the stage before handed on.
+    """
+
+    task_id: str
+    run_id: str
+    batch: str
+    stage: Stage
+    lane: Lane
+    state: TaskState
+    parts: tuple[int, ...]
+    attempt: int = 0
+    deferral_count: int = 0
+    epoch: int = 0
+    dispatch: int = 1
+    lease_until_seconds: float = 0.0
+    not_before_seconds: float = 0.0
+    worker: str = ""
+    error_reason: str = ""
+    error_message: str = ""
+    payload: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartFailure:
+    """A part that cannot go on.
+
+    Attributes:
+        ordinal: The part.
+        reason: UPPER_SNAKE reason.
+        message: One sentence for a person, without document text.
+    """
+
+    ordinal: int
+    reason: str
+    message: str
+
+
+class FailureKind(StrEnum):
+    """What an error means for the task."""
+
+    TRANSIENT = "transient"
+    """Of the task's own; may go well the next time, counted as an attempt."""
+    DEFERRED = "deferred"
+    """Something it needs does not answer or is full; no attempt is used up."""
+    PERMANENT = "permanent"
+    """Trying again cannot help."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """An error of a whole task.
+
+    Attributes:
+        kind: What it means.
+        reason: UPPER_SNAKE reason.
+        message: One sentence for a person, without document text.
+        delay_seconds: Least wait before the next try.
+    """
+
+    kind: FailureKind
+    reason: str
+    message: str
+    delay_seconds: float = 0.0
+
+
+class Verdict(StrEnum):
+    """What became of an event."""
+
+    CLAIMED = "claimed"
+    BUSY = "busy"
+    NOT_YET = "not_yet"
+    OBSOLETE = "obsolete"
+    REDISPATCHED = "redispatched"
+    SPLIT = "split"
+    EXHAUSTED = "exhausted"
+    CANCELLED = "cancelled"
+    CONTINUES = "continues"
+    COMMITTED = "committed"
+    FENCED = "fenced"
+
+
+class Ack(StrEnum):
+    """What to do with the message that brought the event."""
+
+    ACK = "ack"
+    NAK = "nak"
+    DROP = "drop"
+    """Neither: the message belongs to somebody else by now (reliability rule 3)."""
+    KEEP = "keep"
+    """Work goes on under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Send a task's message (its row may be new); due at the task's `not_before_seconds`."""
+
+    task: Task
+    is_new: bool = False
+    all_parts_of_run: bool = False
+    """Whether the store fills in every part of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailParts:
+    """End parts with a reason."""
+
+    stage: Stage
+    failures: tuple[PartFailure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveParts:
+    """Set the state of versions."""
+
+    parts: tuple[int, ...]
+    state: VersionState
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Keep a task that nobody can do for a person to look at."""
+
+    task: Task
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelParts:
+    """Cancel every unfinished part of the run, take back what it published, and drop its waiting tasks."""
+
+
+Effect = Dispatch | FailParts | MoveParts | DeadLetter | CancelParts
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the state machine decided.
+
+    Attributes:
+        verdict: What became of the event.
+        run: The run afterwards.
+        task: The task afterwards; None for an event of a run alone.
+        effects: What else to write in the same transaction.
+        ack: What to do with the message.
+        delay_seconds: Wait for NAK.
+    """
+
+    verdict: Verdict
+    run: Run
+    task: Task | None
+    effects: tuple[Effect, ...] = ()
+    ack: Ack = Ack.ACK
+    delay_seconds: float = 0.0
