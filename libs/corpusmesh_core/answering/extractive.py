@@ -1,0 +1,257 @@
+"""The answer without a model: the evidence's own best sentences, word for word, each with its citation.
+
+Two steps, so that a caller can have the sentences embedded in between: `candidate_sentences`, then `compose_answer`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusmesh_core.answering.evidence import Evidence
+from corpusmesh_core.citation.answer_filter import filter_answer
+from corpusmesh_core.citation.sentences import split_sentences
+from corpusmesh_core.citation.weights import coverage, telling_terms, term_weights
+from corpusmesh_core.errors import InvalidArgumentError
+
+_IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
+_BLANKS = re.compile(r"[ \t\u00a0]*\s[ \t\u00a0]*")
+_HEADING_SHARE = 0.5
+_RANK_SHARE = 0.1
+_MIN_CHARACTERS = 8
+_MAX_SENTENCE_CHARACTERS = 600
+_NO_ANSWER = {
+    "en": "The evidence found does not answer this question. What comes closest:",
+    "zh": "检索到的资料没有直接回答这个问题。最接近的内容是：",
+}
+_NOTHING = {
+    "en": "No evidence was found for this question.",
+    "zh": "没有找到与这个问题有关的资料。",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSentence:
+    """A sentence of the evidence that could be quoted.
+
+    Attributes:
+        evidence_position: Which piece of evidence it is from, from 0.
+        start: Place of its first character in the evidence's text.
+        end: Place after its last.
+        text: The sentence.
+    """
+
+    evidence_position: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractiveSettings:
+    """How to choose.
+
+    Attributes:
+        max_characters: Length of all quotations.
+        max_sentence_count: Most quotations.
+        min_coverage: Share of the question's weighted terms that the best sentence with its headings must have, where
+            no vectors are given or the cosine is too low.
+        min_cosine: Cosine of question and best sentence that carries an answer without common terms, as between two
+            languages; depends on the embedder.
+        cosine_share: Share of the cosine in a sentence's score where vectors are given, 0 to 1.
+        keep_ratio: A further sentence must score at least this share of the best one.
+    """
+
+    max_characters: int = 900
+    max_sentence_count: int = 6
+    min_coverage: float = 0.4
+    min_cosine: float = 0.88
+    cosine_share: float = 0.5
+    keep_ratio: float = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractiveAnswer:
+    """An answer made of quotations.
+
+    Attributes:
+        text: Quotations with markers `[ID:n]`; led by a plain sentence where it abstains.
+        cited: Labels in order of first use.
+        quotations: What was quoted.
+        is_abstained: Whether the evidence does not carry an answer.
+        support: Coverage of the question's terms by the best sentence, 0 to 1.
+    """
+
+    text: str
+    cited: tuple[int, ...]
+    quotations: tuple[CandidateSentence, ...]
+    is_abstained: bool
+    support: float
+
+
+def candidate_sentences(evidence: Sequence[Evidence], *, max_count: int = 400) -> tuple[CandidateSentence, ...]:
+    """Cut evidence into sentences that could be quoted.
+
+    Args:
+        evidence: Best first.
+        max_count: Where to stop.
+
+    Returns:
+        Sentences in the order of the evidence; headings and fragments without a telling term are left out.
+    """
+    found: list[CandidateSentence] = []
+    for position, piece in enumerate(evidence):
+        headings = {heading.strip() for heading in piece.heading_path}
+        for span in split_sentences(piece.text):
+            if len(found) == max_count:
+                return tuple(found)
+            text = piece.text[span.start : span.end]
+            if text.strip("# ") in headings or text.startswith("#") or text.endswith(("?", "？")):
+                continue
+            if len(text) > _MAX_SENTENCE_CHARACTERS or (len(text) < _MIN_CHARACTERS and not _IDEOGRAPH.search(text)):
+                continue
+            found.append(CandidateSentence(position, span.start, span.end, text))
+    return tuple(found)
+
+
+def compose_answer(
+    question: str,
+    evidence: Sequence[Evidence],
+    sentences: Sequence[CandidateSentence],
+    *,
+    question_vector: NDArray[np.float32] | None = None,
+    sentence_vectors: NDArray[np.float32] | None = None,
+    settings: ExtractiveSettings | None = None,
+) -> ExtractiveAnswer:
+    """Choose the sentences that answer a question and quote them.
+
+    A sentence scores by the question's terms that it and the headings above it have, weighted by rarity, by its cosine
+    with the question, and a little by its evidence's rank. Sentences are added while they tell something new, and stand
+    grouped by their evidence in the order of the document. Nothing is reworded; markers and foreign addresses inside a
+    quotation are taken out as they are from a model's text.
+
+    Args:
+        question: What was asked, in English or Chinese.
+        evidence: Labelled evidence, best first.
+        sentences: From `candidate_sentences(evidence)`.
+        question_vector: Shape (dimension,), unit norm; None for terms alone.
+        sentence_vectors: Shape (number of sentences, dimension), unit norm; given with `question_vector`.
+        settings: How to choose; None for the defaults.
+
+    Returns:
+        The answer; where the evidence does not carry one, it says so and shows what was found.
+
+    Raises:
+        InvalidArgumentError: If there is not one vector for each sentence.
+    """
+    chosen_settings = settings or ExtractiveSettings()
+    language = "zh" if _IDEOGRAPH.search(question) else "en"
+    if not sentences:
+        return ExtractiveAnswer(_NOTHING[language], (), (), is_abstained=True, support=0.0)
+    ranking = _Ranking(question, evidence, sentences, chosen_settings)
+    if question_vector is not None and sentence_vectors is not None:
+        if len(sentence_vectors) != len(sentences):
+            raise InvalidArgumentError(
+                "VECTOR_COUNT_MISMATCH",
+                "there must be one vector for each sentence",
+                sentence_count=len(sentences),
+                vector_count=len(sentence_vectors),
+            )
+        ranking.add_cosines(sentence_vectors @ question_vector)
+    is_abstained = not ranking.carries_answer()
+    picked = ranking.pick(1 if is_abstained else chosen_settings.max_sentence_count)
+    text, cited = _quote(picked, evidence, separator="" if language == "zh" else " ")
+    if is_abstained:
+        text = f"{_NO_ANSWER[language]}\n\n{text}"
+    return ExtractiveAnswer(text, cited, picked, is_abstained, ranking.support)
+
+
+class _Ranking:
+    """Scores of the candidate sentences of one question."""
+
+    def __init__(
+        self,
+        question: str,
+        evidence: Sequence[Evidence],
+        sentences: Sequence[CandidateSentence],
+        settings: ExtractiveSettings,
+    ) -> None:
+        self._sentences = sentences
+        self._settings = settings
+        self._wanted = telling_terms(question)
+        self._terms = [telling_terms(sentence.text) for sentence in sentences]
+        self._weights: Mapping[str, float] = term_weights(self._terms)
+        # A term that no sentence has weighs as much as the rarest one: it must count against an answer.
+        self._absent = max(self._weights.values(), default=1.0)
+        headings = [telling_terms(" ".join(piece.heading_path)) for piece in evidence]
+        self._covered = np.array(
+            [
+                self._with_headings(terms, headings[sentence.evidence_position])
+                for sentence, terms in zip(sentences, self._terms, strict=True)
+            ]
+        )
+        self._cosines: NDArray[np.float32] | None = None
+        ranks = np.array([sentence.evidence_position for sentence in sentences])
+        self._scores = self._covered + _RANK_SHARE / (1 + ranks)
+
+    def _with_headings(self, terms: frozenset[str], headings: frozenset[str]) -> float:
+        own = coverage(self._wanted, terms, self._weights, self._absent)
+        both = coverage(self._wanted, terms | headings, self._weights, self._absent)
+        return own + _HEADING_SHARE * (both - own)
+
+    def add_cosines(self, cosines: NDArray[np.float32]) -> None:
+        self._cosines = cosines
+        # Embedders crowd their cosines into a narrow band, so only the place within this request's band counts.
+        low, high = float(cosines.min()), float(cosines.max())
+        relative = (cosines - low) / (high - low) if high > low else np.zeros_like(cosines)
+        share = self._settings.cosine_share
+        self._scores = (1 - share) * self._scores + share * relative
+
+    @property
+    def support(self) -> float:
+        return float(self._covered.max())
+
+    def carries_answer(self) -> bool:
+        if self._cosines is not None and float(self._cosines.max()) >= self._settings.min_cosine:
+            return True
+        return self.support >= self._settings.min_coverage
+
+    def pick(self, max_count: int) -> tuple[CandidateSentence, ...]:
+        order = np.argsort(-self._scores, kind="stable")
+        floor = self._settings.keep_ratio * float(self._scores[order[0]])
+        picked: list[int] = []
+        length = 0
+        for index in (int(position) for position in order):
+            size = len(self._sentences[index].text)
+            if len(picked) == max_count or self._scores[index] < floor:
+                break
+            if picked and length + size > self._settings.max_characters:
+                continue
+            if any(_overlap(self._terms[index], self._terms[other]) > 0.7 for other in picked):
+                continue
+            picked.append(index)
+            length += size
+        by_evidence = {position: rank for rank, position in enumerate(dict.fromkeys(self._evidence_of(picked)))}
+        picked.sort(key=lambda index: (by_evidence[self._sentences[index].evidence_position], index))
+        return tuple(self._sentences[index] for index in picked)
+
+    def _evidence_of(self, picked: Sequence[int]) -> list[int]:
+        return [self._sentences[index].evidence_position for index in picked]
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / max(1, min(len(one), len(other)))
+
+
+def _quote(
+    picked: Sequence[CandidateSentence], evidence: Sequence[Evidence], *, separator: str
+) -> tuple[str, tuple[int, ...]]:
+    """Write the quotations, one paragraph for each piece of evidence, one marker behind each sentence."""
+    paragraphs: dict[int, list[str]] = {}
+    for sentence in picked:
+        quotation, _ = filter_answer(_BLANKS.sub(" ", sentence.text), ())
+        label = evidence[sentence.evidence_position].label
+        paragraphs.setdefault(label, []).append(f"{quotation.strip()} [ID:{label}]")
+    return "\n\n".join(separator.join(quotations) for quotations in paragraphs.values()), tuple(paragraphs)
