@@ -2,8 +2,8 @@
 
 One seed is one world: workers (which may die or freeze at any step and wake up later as zombies), a broker that
 redelivers, duplicates, loses its acknowledgements and now and then its whole stream, a relay, a sweeper, a user who
-cancels. When the world is quiet again a checker compares what is there with what must be there. The mutations at the end
-prove that the checker sees what it is for. `CORPUSMESH_SIMULATION_SEEDS` sets the number of seeds.
+cancels. When the world is quiet again a checker compares what is there with what must be there. The mutations at the
+end prove that the checker sees what it is for. `CORPUSMESH_SIMULATION_SEEDS` sets the number of seeds.
 """
 
 import heapq
@@ -92,7 +92,7 @@ class World:
     versions: dict[int, Version] = field(default_factory=dict)
     outbox: list[tuple[float, int, str, int]] = field(default_factory=list)
     stream: dict[int, Message] = field(default_factory=dict)
-    index: dict[object, int] = field(default_factory=dict)
+    index: dict[tuple[float, ...], int] = field(default_factory=dict)
     bitmap: bytes = b""
     history: list[tuple[str, frozenset[int]]] = field(default_factory=list)
     next_message_id: int = 1
@@ -240,11 +240,11 @@ class World:
             self.index[(ordinal, position)] = epoch
 
     def count_records(self, ordinal: int) -> int:
-        return sum(1 for key in self.index if key[0] == ordinal)  # type: ignore[index]
+        return sum(1 for key in self.index if key[0] == ordinal)
 
     def remove_records(self, ordinals: list[int]) -> None:
         wanted = set(ordinals)
-        for key in [key for key in self.index if key[0] in wanted]:  # type: ignore[index]
+        for key in [key for key in self.index if key[0] in wanted]:
             del self.index[key]
 
     # The broker.
@@ -431,7 +431,7 @@ def simulate(seed: int, *, mutation: str = "none", sweeper: bool = True) -> list
     rng = world.rng
     ordinal = 0
     for place in range(rng.randrange(1, 3)):
-        versions = []
+        versions: list[Version] = []
         for _ in range(rng.randrange(2, 5)):
             # Some runs bring a new version of a document that the other run brings too.
             document_id = f"d{ordinal % 4}"
@@ -459,7 +459,7 @@ def simulate(seed: int, *, mutation: str = "none", sweeper: bool = True) -> list
 def check(world: World) -> list[str]:
     problems = [f"task {task.task_id} is {task.state} for ever" for task in world.tasks.values() if task.state.is_open]
     published = load_bitmap(world.bitmap)
-    newest = {}
+    newest: dict[str, tuple[int, int]] = {}
     for version in world.versions.values():
         run = world.runs[version.run_id]
         count = world.count_records(version.ordinal)
@@ -484,6 +484,14 @@ def check(world: World) -> list[str]:
             problems.append(f"bad part {version.ordinal} was published")
         if version.state is VersionState.CANCELLED and run.state is not RunState.CANCELLED:
             problems.append(f"part {version.ordinal} is cancelled in a run that is {run.state}")
+    expected = {ordinal for _, ordinal in newest.values()}
+    if set(published) != expected:
+        problems.append(f"published {sorted(published)}, expected {sorted(expected)}")
+    return problems + check_runs(world) + check_history(world)
+
+
+def check_runs(world: World) -> list[str]:
+    problems = []
     for run in world.runs.values():
         if not run.state.is_ended:
             problems.append(f"{run.run_id} is {run.state} for ever")
@@ -492,10 +500,7 @@ def check(world: World) -> list[str]:
         ended = run.succeeded_part_count + run.failed_part_count
         if run.state is not RunState.CANCELLED and ended != run.part_count:
             problems.append(f"{run.run_id} counts {ended} of {run.part_count} parts")
-    expected = {ordinal for _, ordinal in newest.values()}
-    if set(published) != expected:
-        problems.append(f"published {sorted(published)}, expected {sorted(expected)}")
-    return problems + check_history(world)
+    return problems
 
 
 def check_history(world: World) -> list[str]:

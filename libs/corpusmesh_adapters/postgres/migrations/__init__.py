@@ -1,0 +1,1 @@
+"""Versioned schema: one revision and one SQL script each."""
