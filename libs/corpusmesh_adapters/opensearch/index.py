@@ -1,0 +1,273 @@
+"""The record index on OpenSearch."""
+
+import contextlib
+import time
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from corpusmesh_adapters.opensearch import names
+from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record
+from corpusmesh_adapters.opensearch.filters import publishers_query, selection_query, visibility_query
+from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, space_body
+from corpusmesh_adapters.opensearch.recall import merge_legs, multi_search_body, recall_legs
+from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
+from corpusmesh_adapters.opensearch.transport import Transport
+from corpusmesh_adapters.opensearch.writer import BulkWriter
+from corpusmesh_core.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
+from corpusmesh_core.ports.index import (
+    MAX_WINDOW,
+    Candidates,
+    EmbeddingSpace,
+    RecallRequest,
+    RecordSelection,
+    WriteResult,
+)
+from corpusmesh_core.records import Ordinal, Record
+from corpusmesh_core.visibility import VisibilityFilter
+
+_INDEX_SHARE_OF_DEADLINE = 0.9
+_MAX_DELETE_ROUNDS = 5
+_MAX_KNOWN_SPACES = 10_000
+_MISSING_IS_EMPTY = {"ignore_unavailable": "true", "allow_no_indices": "true"}
+
+
+class OpenSearchRecordIndex:
+    """`RecordIndex` on OpenSearch with the k-NN plugin; one object per process, safe for concurrent use."""
+
+    def __init__(self, settings: OpenSearchSettings, *, rng: np.random.Generator | None = None) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            settings: Where the cluster is, and the bounds.
+            rng: Dice for the jitter of retries.
+        """
+        self._settings = settings
+        self._transport = Transport(settings)
+        self._writer = BulkWriter(self._transport, settings, rng or np.random.default_rng())
+        self._dimensions: dict[str, int] = {}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+    async def ping(self, *, timeout_seconds: float) -> None:
+        """Check that the cluster answers and has a usable state; for readiness probes.
+
+        Args:
+            timeout_seconds: Deadline.
+
+        Raises:
+            UnavailableError: If the cluster does not answer or is red.
+        """
+        health = await self._transport.request("GET", "/_cluster/health", timeout_seconds=timeout_seconds)
+        if health["status"] == "red":
+            raise UnavailableError("INDEX_UNAVAILABLE", "the index cluster is red: some data cannot be read")
+
+    async def ensure_space(self, tenant_id: str, space: EmbeddingSpace, *, timeout_seconds: float) -> None:
+        """See `RecordIndex.ensure_space`."""
+        alias = names.space_alias(tenant_id, space.space_id)
+        if alias not in self._dimensions:
+            # Somebody else may have made it, now or long ago: then the mapping decides.
+            with contextlib.suppress(AlreadyExistsError):
+                await self._transport.request(
+                    "PUT",
+                    f"/{names.space_index(tenant_id, space.space_id)}",
+                    body=space_body(tenant_id, space, self._settings),
+                    timeout_seconds=timeout_seconds,
+                )
+        dimension = await self._dimension(alias, timeout_seconds=timeout_seconds)
+        if dimension != space.dimension:
+            raise FailedPreconditionError(
+                "SPACE_DIMENSION_MISMATCH",
+                f"space {space.space_id} has dimension {dimension}, not {space.dimension}; use another space",
+                space_id=space.space_id,
+                existing_dimension=dimension,
+                requested_dimension=space.dimension,
+            )
+
+    async def write(
+        self, tenant_id: str, space_id: str, records: Sequence[Record], *, timeout_seconds: float
+    ) -> WriteResult:
+        """See `RecordIndex.write`."""
+        alias = names.space_alias(tenant_id, space_id)
+        check_records(records, await self._dimension(alias, timeout_seconds=timeout_seconds))
+        return await self._writer.write(alias, records, timeout_seconds=timeout_seconds)
+
+    async def refresh(self, tenant_id: str, space_id: str, *, timeout_seconds: float) -> None:
+        """See `RecordIndex.refresh`."""
+        alias = names.space_alias(tenant_id, space_id)
+        response = await self._transport.request(
+            "POST", f"/{alias}/_refresh", timeout_seconds=timeout_seconds, is_repeatable=True
+        )
+        if response["_shards"]["failed"]:
+            raise UnavailableError("INDEX_UNAVAILABLE", "the index could not refresh all shards; try again")
+
+    async def count(
+        self, tenant_id: str, space_id: str | None, selection: RecordSelection, *, timeout_seconds: float
+    ) -> int:
+        """See `RecordIndex.count`."""
+        alias = names.tenant_alias(tenant_id) if space_id is None else names.space_alias(tenant_id, space_id)
+        response = await self._transport.request(
+            "POST",
+            f"/{alias}/_count",
+            body={"query": selection_query(selection)},
+            params=_MISSING_IS_EMPTY,
+            timeout_seconds=timeout_seconds,
+            is_repeatable=True,
+        )
+        if response["_shards"]["failed"]:
+            raise UnavailableError("INDEX_UNAVAILABLE", "the index could not count in all shards; try again")
+        return int(response["count"])
+
+    async def search(
+        self, tenant_id: str, space_id: str, request: RecallRequest, *, timeout_seconds: float
+    ) -> Candidates:
+        """See `RecordIndex.search`."""
+        alias = names.space_alias(tenant_id, space_id)
+        await self._check_recall(alias, request, timeout_seconds)
+        legs = recall_legs(
+            request, timeout_milliseconds=max(1, round(timeout_seconds * 1000 * _INDEX_SHARE_OF_DEADLINE))
+        )
+        if not legs or request.visibility.matches_nothing or not request.knowledge_base_ids:
+            return Candidates(())
+        started = time.perf_counter()
+        answer = await self._transport.request(
+            "POST",
+            f"/{alias}/_msearch",
+            body=multi_search_body([body for _, body in legs]),
+            timeout_seconds=timeout_seconds,
+            is_repeatable=True,
+        )
+        elapsed_milliseconds = (time.perf_counter() - started) * 1000
+        responses = [(name, response) for (name, _), response in zip(legs, answer["responses"], strict=True)]
+        for _, response in responses:
+            _check_response(response)
+        return Candidates(
+            items=merge_legs(responses),
+            incomplete_legs=tuple(name for name, response in responses if response["timed_out"]),
+            index_milliseconds={name: float(response["took"]) for name, response in responses},
+            round_trip_milliseconds=elapsed_milliseconds,
+        )
+
+    async def fetch(
+        self,
+        tenant_id: str,
+        space_id: str,
+        record_ids: Sequence[str],
+        visibility: VisibilityFilter,
+        *,
+        with_vectors: bool = False,
+        timeout_seconds: float,
+    ) -> list[Record]:
+        """See `RecordIndex.fetch`."""
+        if len(record_ids) > MAX_WINDOW:
+            raise InvalidArgumentError(
+                "TOO_MANY_RECORDS",
+                f"at most {MAX_WINDOW} records can be read at once",
+                field="record_ids",
+                limit=MAX_WINDOW,
+                count=len(record_ids),
+            )
+        if not record_ids or visibility.matches_nothing:
+            return []
+        wanted = list(dict.fromkeys(record_ids))
+        response = await self._transport.request(
+            "POST",
+            f"/{names.space_alias(tenant_id, space_id)}/_search",
+            body={
+                "size": len(wanted),
+                "_source": [*RECORD_FIELDS, *([VECTOR_FIELD] if with_vectors else [])],
+                "track_total_hits": False,
+                "query": {"bool": {"filter": [{"ids": {"values": wanted}}, visibility_query(visibility)]}},
+            },
+            timeout_seconds=timeout_seconds,
+            is_repeatable=True,
+        )
+        _check_response(response)
+        records = {
+            hit["_id"]: to_record(hit["_id"], hit["_source"], hit["_source"].get(VECTOR_FIELD))
+            for hit in response["hits"]["hits"]
+        }
+        return [records[record_id] for record_id in wanted if record_id in records]
+
+    async def delete_by_publishers(
+        self, tenant_id: str, publishers: Collection[Ordinal], *, timeout_seconds: float
+    ) -> int:
+        """See `RecordIndex.delete_by_publishers`."""
+        if not publishers:
+            return 0
+        alias = names.tenant_alias(tenant_id)
+        await self._transport.request(
+            "POST", f"/{alias}/_refresh", params=_MISSING_IS_EMPTY, timeout_seconds=timeout_seconds
+        )
+        deleted_count = 0
+        for _ in range(_MAX_DELETE_ROUNDS):
+            response = await self._transport.request(
+                "POST",
+                f"/{alias}/_delete_by_query",
+                body={"query": publishers_query(publishers)},
+                params={**_MISSING_IS_EMPTY, "conflicts": "proceed", "refresh": "true"},
+                timeout_seconds=timeout_seconds,
+            )
+            deleted_count += int(response["deleted"])
+            if not response["version_conflicts"] and not response["failures"]:
+                return deleted_count
+        raise UnavailableError(
+            "INDEX_PURGE_INCOMPLETE", "some records are still being written; purge again", deleted=deleted_count
+        )
+
+    async def _check_recall(self, alias: str, request: RecallRequest, timeout_seconds: float) -> None:
+        if not 1 <= request.window <= MAX_WINDOW:
+            raise InvalidArgumentError(
+                "WINDOW_INVALID", f"window must be within 1..{MAX_WINDOW}", field="window", limit=MAX_WINDOW
+            )
+        if request.query_vector is None:
+            return
+        dimension = await self._dimension(alias, timeout_seconds=timeout_seconds)
+        norm = float(np.linalg.norm(request.query_vector))
+        if request.query_vector.shape != (dimension,) or not np.isfinite(norm) or norm == 0.0:
+            raise InvalidArgumentError(
+                "QUERY_VECTOR_INVALID",
+                f"the query vector must hold {dimension} finite numbers, not all zero",
+                field="query_vector",
+                dimension=dimension,
+            )
+
+    async def _dimension(self, alias: str, *, timeout_seconds: float) -> int:
+        """Read the dimension of a space once per process: it never changes."""
+        known = self._dimensions.get(alias)
+        if known is not None:
+            return known
+        response = await self._transport.request(
+            "GET", f"/{alias}/_mapping", timeout_seconds=timeout_seconds, is_repeatable=True
+        )
+        if not response:
+            raise NotFoundError("SPACE_NOT_FOUND", "the embedding space does not exist; create it first")
+        mapping = next(iter(response.values()))["mappings"]
+        dimension = int(mapping["properties"][VECTOR_FIELD]["dimension"])
+        if len(self._dimensions) >= _MAX_KNOWN_SPACES:
+            self._dimensions.clear()
+        self._dimensions[alias] = dimension
+        return dimension
+
+
+def _check_response(response: dict[str, object]) -> None:
+    error = response.get("error")
+    if error is not None:
+        kind = str(error.get("type", "")) if isinstance(error, dict) else ""
+        if kind == "index_not_found_exception":
+            raise NotFoundError("SPACE_NOT_FOUND", "the embedding space does not exist; create it first")
+        if response.get("status") in {429, 502, 503, 504}:
+            raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer; try again")
+        raise InternalError("INDEX_REQUEST_REFUSED", "the index refused a search", kind=kind)
+    shards = response["_shards"]
+    if isinstance(shards, dict) and shards["failed"]:
+        raise UnavailableError("INDEX_UNAVAILABLE", "some shards of the index do not answer; try again")
