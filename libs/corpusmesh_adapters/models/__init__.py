@@ -1,0 +1,1 @@
+"""Embedding models: in this process through ONNX Runtime, or behind an OpenAI-compatible endpoint."""
