@@ -1,0 +1,34 @@
+"""Settings of the ingest service and its worker."""
+
+from pydantic import Field
+
+from corpusmesh_runtime.config import Section, ServerSettings
+
+
+class IngestSettings(Section):
+    """How the ingest service takes documents and works on them."""
+
+    server: ServerSettings = ServerSettings(listen_port=7102)
+    """How it listens."""
+    max_document_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+    """Largest original; a larger one is refused while it is uploaded."""
+    max_documents_per_upload: int = Field(default=20_000, ge=1)
+    """Documents of one upload stream."""
+    max_open_documents_per_tenant: int = Field(default=100_000, ge=1)
+    """Documents of a tenant that may wait for work; one more upload is refused with RESOURCE_EXHAUSTED."""
+    max_concurrent_uploads: int = Field(default=32, ge=1)
+    """Upload streams taken at once."""
+    spool_memory_bytes: int = Field(default=1024 * 1024, ge=0)
+    """Bytes of an upload kept in memory; the rest goes to a temporary file."""
+    batch_documents: int = Field(default=64, ge=1, le=1024)
+    """Small documents that one task covers."""
+    batch_bytes: int = Field(default=512 * 1024, ge=1)
+    """Bytes of originals that one task covers; a larger document is a task of its own."""
+    parse_processes: int = Field(default=2, ge=1)
+    """Parser processes."""
+    embed_batch_texts: int = Field(default=128, ge=1, le=256)
+    """Texts of one call to the embed service."""
+    embed_calls_in_flight: int = Field(default=2, ge=1)
+    """Calls to the embed service that one task keeps under way."""
+    stage_deadline_seconds: float = Field(default=3600.0, gt=0)
+    """Longest time of one task."""

@@ -1,0 +1,1 @@
+"""The retrieve service: questions in, ranked evidence and cited answers out."""

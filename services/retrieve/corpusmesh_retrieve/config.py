@@ -1,0 +1,22 @@
+"""Settings of the retrieve service."""
+
+from pydantic import Field
+
+from corpusmesh_runtime.config import Section, ServerSettings
+
+
+class RetrieveSettings(Section):
+    """How the retrieve service searches and answers."""
+
+    server: ServerSettings = ServerSettings(listen_port=7103)
+    """How it listens."""
+    candidate_window: int = Field(default=64, ge=1, le=1000)
+    """Candidates taken from each leg where a request names no window."""
+    evidence_count: int = Field(default=12, ge=1, le=100)
+    """Hits that an answer is made from."""
+    max_evidence_tokens: int = Field(default=4000, ge=100, le=100_000)
+    """Tokens of evidence where a request names no budget."""
+    max_query_characters: int = Field(default=20_000, ge=100)
+    """Longest query; a longer one is refused."""
+    max_concurrent_answers: int = Field(default=64, ge=1)
+    """Answers made at once; one more is refused with RESOURCE_EXHAUSTED."""
