@@ -155,10 +155,12 @@ class World:
     def start(self, run_id: str, versions: list[Version], batch_size: int) -> None:
         for version in versions:
             self.versions[version.ordinal] = version
-        run = Run(run_id, RunKind.INGEST, RunState.PENDING, Lane.BULK, len(versions))
+        run = Run(run_id, RunKind.INGEST, RunState.PENDING, Lane.BULK)
         ordinals = [v.ordinal for v in versions]
         batches = [ordinals[i : i + batch_size] for i in range(0, len(ordinals), batch_size)]
-        self.apply(machine.start(run, batches))
+        first = machine.extend(run, batches[:1], accepts_until_seconds=self.now + 60.0)
+        self.apply(first)
+        self.apply(machine.extend(first.run, batches[1:]))
 
     def claim(self, message: Message, worker: str) -> Decision:
         task = self.tasks[message.task_id]

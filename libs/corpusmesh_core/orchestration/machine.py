@@ -47,25 +47,42 @@ DEATH_REASON = "WORKER_DIED"
 _DEATH_MESSAGE = "the process that worked on it ended without an answer"
 
 
-def start(run: Run, batches: Sequence[Sequence[int]], *, payload: dict[str, str] | None = None) -> Decision:
-    """Begin a run.
+def extend(
+    run: Run,
+    batches: Sequence[Sequence[int]],
+    *,
+    accepts_until_seconds: float = 0.0,
+    payload: dict[str, str] | None = None,
+) -> Decision:
+    """Add parts to a run, the first ones included.
 
     Args:
-        run: The run in state PENDING, without tasks.
+        run: The run.
         batches: Parts of each task of the first stage.
+        accepts_until_seconds: Until when more may be added; 0 if these are the last.
         payload: Values for the first stage.
 
     Returns:
-        The run with one task a batch; a run without parts ends at once.
+        COMMITTED with one task a batch (a run that has nothing to do ends at once), or OBSOLETE if the run takes no
+        more parts.
     """
-    effects: list[Effect] = [
-        Dispatch(new_task(run, str(place), run.pipeline[0], parts, payload=payload), is_new=True)
-        for place, parts in enumerate(batches)
-    ]
-    run = replace(run, open_task_count=len(effects), sequence=run.sequence + 1)
-    if not effects:
-        run = replace(run, state=RunState.SUCCEEDED)
-    return Decision(Verdict.COMMITTED, run, None, tuple(effects))
+    is_new = run.state is RunState.PENDING and run.batch_count == 0
+    if not is_new and (run.accepts_until_seconds <= 0.0 or run.state not in (RunState.PENDING, RunState.RUNNING)):
+        return Decision(Verdict.OBSOLETE, run, None)
+    effects: list[Effect] = []
+    for place, parts in enumerate(batches, start=run.batch_count):
+        task = new_task(run, str(place), run.pipeline[0], parts, payload=payload)
+        effects.append(Dispatch(task, is_new=True))
+    run = replace(
+        run,
+        part_count=run.part_count + sum(len(parts) for parts in batches),
+        batch_count=run.batch_count + len(batches),
+        open_task_count=run.open_task_count + len(batches),
+        accepts_until_seconds=accepts_until_seconds,
+        sequence=run.sequence + 1,
+    )
+    run, ending = settle(run, None)
+    return Decision(Verdict.COMMITTED, run, None, (*effects, *ending))
 
 
 def claim(run: Run, task: Task, *, dispatch: int, worker: str, now_seconds: float, policy: Policy) -> Decision:
@@ -282,6 +299,7 @@ def request_cancel(run: Run, *, pending_task_count: int) -> Decision:
     run = replace(
         run,
         state=RunState.CANCELLING,
+        accepts_until_seconds=0.0,
         open_task_count=run.open_task_count - pending_task_count,
         sequence=run.sequence + 1,
     )

@@ -191,13 +191,14 @@ def settle(run: Run, task: Task | None) -> tuple[Run, tuple[Effect, ...]]:
     """End the run, or begin its clean-up, when its last task is over."""
     if run.state is RunState.CANCELLING and task is not None and task.stage is Stage.CLEANUP and task.batch == _CANCEL:
         return replace(run, state=RunState.CANCELLED), ()
-    if run.open_task_count > 0:
+    if run.open_task_count > 0 or run.accepts_until_seconds > 0.0:
         return run, ()
     if run.state is RunState.CANCELLING:
         cleanup = new_task(run, _CANCEL, Stage.CLEANUP, ())
         return replace(run, open_task_count=1), (Dispatch(cleanup, is_new=True, all_parts_of_run=True),)
     if run.state in (RunState.PENDING, RunState.RUNNING):
-        is_good = run.succeeded_part_count > 0 and (run.kind is RunKind.INGEST or not run.error_reason)
+        has_good_part = run.succeeded_part_count > 0 or run.part_count == 0
+        is_good = has_good_part and (run.kind is RunKind.INGEST or not run.error_reason)
         return replace(run, state=RunState.SUCCEEDED if is_good else RunState.FAILED), ()
     return run, ()
 

@@ -127,7 +127,10 @@ class Run:
         kind: What it does.
         state: Where it stands.
         lane: Lane of its tasks.
-        part_count: Versions that it covers.
+        part_count: Versions that it covers so far.
+        batch_count: Batches made so far.
+        accepts_until_seconds: Until when more parts may be added, by the database's clock; 0 if no more come. The
+            run does not end before.
         open_task_count: Tasks that are pending or running.
         passed: Parts that have passed each stage, by stage.
         failed_part_count: Parts that ended with a reason.
@@ -142,7 +145,9 @@ class Run:
     kind: RunKind
     state: RunState
     lane: Lane
-    part_count: int
+    part_count: int = 0
+    batch_count: int = 0
+    accepts_until_seconds: float = 0.0
     open_task_count: int = 0
     passed: Mapping[Stage, int] = field(default_factory=dict)
     failed_part_count: int = 0
