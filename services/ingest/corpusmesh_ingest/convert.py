@@ -1,0 +1,331 @@
+"""Wire messages to values and back."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc.status_pb2 import Status
+
+from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
+from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as knowledge_base_pb
+from corpusmesh_core.chunking import DEFAULT_TEMPLATE, find_template
+from corpusmesh_core.errors import DocumentError, InvalidArgumentError
+from corpusmesh_core.tenancy import (
+    AclEntry,
+    DocumentRow,
+    KnowledgeBase,
+    MetadataValue,
+    Permission,
+    VersionRow,
+    VersionState,
+)
+from corpusmesh_runtime.status import to_status
+
+_MAX_METADATA_KEYS = 64
+_MAX_METADATA_CHARACTERS = 4096
+_MAX_NAME_CHARACTERS = 1024
+_MAX_ACL_ENTRIES = 1000
+_PERMISSIONS = {
+    knowledge_base_pb.PERMISSION_UNSPECIFIED: Permission.PRIVATE,
+    knowledge_base_pb.PERMISSION_PRIVATE: Permission.PRIVATE,
+    knowledge_base_pb.PERMISSION_TEAM: Permission.TEAM,
+}
+_WIRE_PERMISSIONS = {
+    Permission.PRIVATE: knowledge_base_pb.PERMISSION_PRIVATE,
+    Permission.TEAM: knowledge_base_pb.PERMISSION_TEAM,
+}
+_WIRE_VERSION_STATES = {
+    VersionState.READY: document_pb.Version.STATE_READY,
+    VersionState.FAILED: document_pb.Version.STATE_FAILED,
+    VersionState.CANCELLED: document_pb.Version.STATE_CANCELLED,
+    VersionState.PURGED: document_pb.Version.STATE_PURGED,
+}
+
+
+def timestamp(moment: datetime | None) -> Timestamp | None:
+    """Write a moment.
+
+    Args:
+        moment: UTC; None for absent.
+
+    Returns:
+        The timestamp, or None.
+    """
+    if moment is None:
+        return None
+    stamp = Timestamp()
+    stamp.FromDatetime(moment)
+    return stamp
+
+
+def permission_of(value: "knowledge_base_pb.Permission.ValueType") -> Permission:
+    """Read a permission.
+
+    Args:
+        value: Wire value.
+
+    Returns:
+        The permission; private where it is not set.
+
+    Raises:
+        InvalidArgumentError: If this release does not know the value.
+    """
+    if value not in _PERMISSIONS:
+        raise InvalidArgumentError(
+            "PERMISSION_UNKNOWN", "permission must be private or team", field="knowledge_base.permission"
+        )
+    return _PERMISSIONS[value]
+
+
+def chunk_config(settings: knowledge_base_pb.ChunkSettings) -> dict[str, object]:
+    """Read and check chunk settings.
+
+    Args:
+        settings: Wire settings.
+
+    Returns:
+        Values for the knowledge base's configuration; what is not set is left out.
+
+    Raises:
+        InvalidArgumentError: If the template is unknown or a value is out of range.
+    """
+    template = settings.template or DEFAULT_TEMPLATE
+    values: dict[str, object] = {}
+    if settings.max_chunk_tokens:
+        values["max_tokens"] = settings.max_chunk_tokens
+    if settings.overlap_tokens:
+        values["overlap_tokens"] = settings.overlap_tokens
+    find_template(template).settings(values)
+    return {"template": template, "settings": values}
+
+
+def config_hash(config: Mapping[str, object]) -> str:
+    """Digest the part of a configuration that decides what a document becomes.
+
+    Args:
+        config: A knowledge base's configuration.
+
+    Returns:
+        Hexadecimal digest; two versions of the same bytes and digest are the same.
+    """
+    text = json.dumps(config, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def knowledge_base_to_wire(row: KnowledgeBase) -> knowledge_base_pb.KnowledgeBase:
+    """Write a knowledge base.
+
+    Args:
+        row: The row, with counts.
+
+    Returns:
+        The resource.
+    """
+    chunking = row.config.get("chunking")
+    chunking = chunking if isinstance(chunking, dict) else {}
+    settings = chunking.get("settings")
+    settings = settings if isinstance(settings, dict) else {}
+    name = f"knowledgeBases/{row.knowledge_base_id}"
+    return knowledge_base_pb.KnowledgeBase(
+        name=name,
+        display_name=row.display_name,
+        description=row.description,
+        permission=_WIRE_PERMISSIONS[row.permission],
+        chunk_settings=knowledge_base_pb.ChunkSettings(
+            template=str(chunking.get("template", DEFAULT_TEMPLATE)),
+            max_chunk_tokens=int(settings.get("max_tokens", 0)),
+            overlap_tokens=int(settings.get("overlap_tokens", 0)),
+        ),
+        space=row.space_id,
+        owner=f"users/{row.owner_user_id}",
+        current_snapshot=f"{name}/snapshots/{row.current_snapshot_id}" if row.current_snapshot_id else "",
+        document_count=max(0, row.document_count),
+        chunk_count=max(0, row.chunk_count),
+        create_time=timestamp(row.create_time),
+        update_time=timestamp(row.update_time),
+        etag=row.etag,
+    )
+
+
+def document_to_wire(row: DocumentRow, acl: Sequence[AclEntry] | None) -> document_pb.Document:
+    """Write a document.
+
+    Args:
+        row: The row.
+        acl: Its access list; None where the caller may not see it.
+
+    Returns:
+        The resource.
+    """
+    name = f"knowledgeBases/{row.knowledge_base_id}/documents/{row.document_id}"
+    return document_pb.Document(
+        name=name,
+        display_name=row.display_name,
+        title=row.title,
+        source_uri=row.source_uri,
+        metadata={key: metadata_text(value) for key, value in row.metadata.items()},
+        access=acl_to_wire(acl) if acl is not None else None,
+        published_version=f"{name}/versions/{row.published_version}" if row.published_version else "",
+        latest_version=(
+            version_to_wire(row.latest, published=row.latest.version == row.published_version) if row.latest else None
+        ),
+        create_time=timestamp(row.create_time),
+        update_time=timestamp(row.update_time),
+    )
+
+
+def version_name(row: VersionRow) -> str:
+    """Name a version."""
+    return f"knowledgeBases/{row.knowledge_base_id}/documents/{row.document_id}/versions/{row.version}"
+
+
+def version_to_wire(row: VersionRow, *, published: bool) -> document_pb.Version:
+    """Write a version.
+
+    Args:
+        row: The row.
+        published: Whether the current snapshot holds it.
+
+    Returns:
+        The resource.
+    """
+    return document_pb.Version(
+        name=version_name(row),
+        state=_WIRE_VERSION_STATES.get(row.state, document_pb.Version.STATE_PROCESSING),
+        published=published,
+        media_type=row.media_type,
+        size_bytes=row.size_bytes,
+        sha256=row.original_sha256,
+        page_count=row.page_count,
+        chunk_count=row.chunk_count,
+        token_count=row.token_count,
+        error=part_status(row.error_reason, row.error_message) if row.state is VersionState.FAILED else None,
+        warnings=row.warnings,
+        run=f"knowledgeBases/{row.knowledge_base_id}/runs/{row.run_id}" if row.run_id else "",
+        create_time=timestamp(row.create_time),
+    )
+
+
+def part_status(reason: str, message: str) -> Status:
+    """Write why a part failed.
+
+    Args:
+        reason: UPPER_SNAKE reason.
+        message: One sentence.
+
+    Returns:
+        The status.
+    """
+    return to_status(DocumentError(reason or "PART_FAILED", message or "the document could not be made searchable"))
+
+
+def metadata_text(value: MetadataValue) -> str:
+    """Write a metadata value as text."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def metadata_values(metadata: Mapping[str, str], *, field: str) -> dict[str, MetadataValue]:
+    """Read and check metadata.
+
+    Args:
+        metadata: Keys and values.
+        field: The request's field, for the message.
+
+    Returns:
+        The values as text; the store also keeps their number or moment where they read as one.
+
+    Raises:
+        InvalidArgumentError: If there are too many keys or one is too long.
+    """
+    if len(metadata) > _MAX_METADATA_KEYS:
+        raise InvalidArgumentError(
+            "METADATA_TOO_LARGE", f"a document takes at most {_MAX_METADATA_KEYS} metadata keys", field=field
+        )
+    for key, value in metadata.items():
+        if not key or len(key) > 128 or len(value) > _MAX_METADATA_CHARACTERS:
+            raise InvalidArgumentError(
+                "METADATA_TOO_LARGE",
+                f"a metadata key takes 1 to 128 characters and its value at most {_MAX_METADATA_CHARACTERS}",
+                field=field,
+            )
+    return dict(metadata)
+
+
+def display_name_of(name: str, *, field: str) -> str:
+    """Check a file name, which is data and never a path.
+
+    Args:
+        name: The name.
+        field: The request's field, for the message.
+
+    Returns:
+        The name without control characters.
+
+    Raises:
+        InvalidArgumentError: If nothing is left of it or it is too long.
+    """
+    cleaned = "".join(character for character in name if character.isprintable()).strip()
+    if not cleaned or len(name) > _MAX_NAME_CHARACTERS:
+        raise InvalidArgumentError(
+            "DISPLAY_NAME_INVALID", f"a document needs a name of 1 to {_MAX_NAME_CHARACTERS} characters", field=field
+        )
+    return cleaned
+
+
+def acl_of(access: document_pb.DocumentAccess) -> tuple[AclEntry, ...]:
+    """Read an access list.
+
+    Args:
+        access: Wire list.
+
+    Returns:
+        Its entries.
+
+    Raises:
+        InvalidArgumentError: If it is too long or a user has another shape than `users/{user}`.
+    """
+    entries: list[AclEntry] = []
+    for effect, users, groups in (
+        ("allow", access.allowed_users, access.allowed_groups),
+        ("deny", access.denied_users, access.denied_groups),
+    ):
+        for user in users:
+            if not user.startswith("users/") or not user.removeprefix("users/"):
+                raise InvalidArgumentError("USER_NAME_INVALID", "a user is named users/<id>", field="access")
+            entries.append(AclEntry("user", user.removeprefix("users/"), effect))
+        entries.extend(AclEntry("group", group, effect) for group in groups)
+    if len(entries) > _MAX_ACL_ENTRIES:
+        raise InvalidArgumentError(
+            "ACCESS_LIST_TOO_LONG",
+            f"an access list takes at most {_MAX_ACL_ENTRIES} entries; use groups",
+            field="access",
+        )
+    return tuple(dict.fromkeys(entries))
+
+
+def acl_to_wire(entries: Sequence[AclEntry]) -> document_pb.DocumentAccess:
+    """Write an access list."""
+
+    def pick(kind: str, effect: str) -> list[str]:
+        prefix = "users/" if kind == "user" else ""
+        return [
+            prefix + entry.principal_id for entry in entries if entry.principal_kind == kind and entry.effect == effect
+        ]
+
+    return document_pb.DocumentAccess(
+        allowed_users=pick("user", "allow"),
+        allowed_groups=pick("group", "allow"),
+        denied_users=pick("user", "deny"),
+        denied_groups=pick("group", "deny"),
+    )
+
+
+def run_name(knowledge_base_id: str, run_id: str) -> str:
+    """Name a run."""
+    return f"knowledgeBases/{knowledge_base_id}/runs/{run_id}"
