@@ -162,7 +162,7 @@ def compose_answer(
         ranking.add_cosines(sentence_vectors @ question_vector)
     is_abstained = not ranking.carries_answer()
     picked = ranking.pick(1 if is_abstained else chosen_settings.max_sentence_count)
-    text, cited = _quote(picked, evidence, separator="" if language == "zh" else " ")
+    text, cited = _quote(picked, evidence)
     if is_abstained:
         text = f"{_NO_ANSWER[language]}\n\n{text}"
     return ExtractiveAnswer(text, cited, picked, is_abstained, ranking.support)
@@ -245,13 +245,11 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / max(1, min(len(one), len(other)))
 
 
-def _quote(
-    picked: Sequence[CandidateSentence], evidence: Sequence[Evidence], *, separator: str
-) -> tuple[str, tuple[int, ...]]:
+def _quote(picked: Sequence[CandidateSentence], evidence: Sequence[Evidence]) -> tuple[str, tuple[int, ...]]:
     """Write the quotations, one paragraph for each piece of evidence, one marker behind each sentence."""
     paragraphs: dict[int, list[str]] = {}
     for sentence in picked:
         quotation, _ = filter_answer(_BLANKS.sub(" ", sentence.text), ())
         label = evidence[sentence.evidence_position].label
         paragraphs.setdefault(label, []).append(f"{quotation.strip()} [ID:{label}]")
-    return "\n\n".join(separator.join(quotations) for quotations in paragraphs.values()), tuple(paragraphs)
+    return "\n\n".join(" ".join(quotations) for quotations in paragraphs.values()), tuple(paragraphs)

@@ -11,8 +11,9 @@ from corpusmesh_core.ports.chat import ChatMessage, ChatRole
 from corpusmesh_core.prompts import ANSWER_V1, AnswerPrompt
 
 _HEX_DIGITS = 16
+# What no reader sees and a model does: controls, zero-width and direction characters, tag characters.
 _CONTROLS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
 _MAX_NAME_CHARACTERS = 200
 
