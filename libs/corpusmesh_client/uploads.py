@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO
 
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
@@ -13,7 +12,6 @@ from corpusmesh_client.errors import error_from_status
 from corpusmesh_core.errors import CorpusMeshError, InternalError, InvalidArgumentError
 
 PIECE_BYTES = 256 * 1024
-_NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class UploadItem:
     document_id: str = ""
     title: str = ""
     source_uri: str = ""
-    metadata: Mapping[str, str] = field(default=_NO_METADATA)
+    metadata: Mapping[str, str] = field(default_factory=dict)
     access: pb.DocumentAccess | None = None
 
     @classmethod

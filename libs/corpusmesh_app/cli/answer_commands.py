@@ -1,0 +1,252 @@
+"""`corpusmesh search` and `corpusmesh ask`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from corpusmesh_app.cli.command import command
+from corpusmesh_app.cli.output import plain
+from corpusmesh_app.cli.session import Session
+from corpusmesh_core.errors import InternalError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from corpusmesh.retrieve.v1.answer_service_pb2 import AnswerSummary
+    from corpusmesh.retrieve.v1.retrieval_service_pb2 import Explanation, RetrievalPlan, SearchChunksResponse, SearchHit
+    from corpusmesh_app.cli.shapes import Shape
+    from corpusmesh_client import CorpusMeshClient
+
+_PASSAGE_CHARACTERS = 400
+_PAGE_SIZE = 200
+
+KnowledgeBases = Annotated[list[str], typer.Option("--kb", help="Knowledge base; may be given several times.")]
+Plan = Annotated[
+    str,
+    typer.Option(
+        help="How to search: hybrid, lexical, vector, adaptive, term-coverage, reciprocal-rank, or a JSON object."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands.
+
+    Args:
+        app: The application.
+    """
+    command(app, "search")(search)
+    command(app, "ask")(ask)
+
+
+async def search(
+    session: Session,
+    text: Annotated[str, typer.Argument(help="Question or words.")],
+    knowledge_bases: KnowledgeBases,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=1000, help="Hits.")] = 10,
+    plan: Plan = "",
+    explain: Annotated[bool, typer.Option("--explain", help="Show every candidate, score and stage.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
+) -> None:
+    """Search knowledge bases and show the passages found, best first."""
+    from corpusmesh_app.cli.plans import parse_plan
+    from corpusmesh_app.cli.shapes import search_shape
+
+    wanted = parse_plan(plan)
+    async with session.client() as client:
+        names = await resolve_names(client, knowledge_bases)
+        response = await _search_pages(client, names, text, wanted, top_k, explain=explain)
+
+    def render(console: "Console") -> None:
+        for rank, hit in enumerate(response.hits, start=1):
+            _print_hit(console, rank, hit, full=full)
+        if not response.hits:
+            console.print("Nothing found.")
+        if response.unreachable:
+            session.output.message(f"Did not answer: {', '.join(response.unreachable)}; the hits come from the others.")
+        if response.HasField("explanation"):
+            _print_explanation(session, console, response.explanation)
+
+    session.output.result({"query": text, **search_shape(response)}, render)
+
+
+async def _search_pages(
+    client: "CorpusMeshClient", names: list[str], text: str, plan: "RetrievalPlan", top_k: int, *, explain: bool
+) -> "SearchChunksResponse":
+    response = await client.search(names, text, plan=plan, page_size=min(top_k, _PAGE_SIZE), explain=explain)
+    token = response.next_page_token
+    while token and len(response.hits) < top_k:
+        page_size = min(top_k - len(response.hits), _PAGE_SIZE)
+        page = await client.search(names, text, plan=plan, page_size=page_size, page_token=token)
+        response.hits.extend(page.hits)
+        token = page.next_page_token
+    response.next_page_token = token
+    return response
+
+
+async def ask(
+    session: Session,
+    text: Annotated[str, typer.Argument(help="Question.")],
+    knowledge_bases: KnowledgeBases,
+    plan: Plan = "",
+    model_free: Annotated[
+        bool, typer.Option("--model-free", help="Answer with sentences of the evidence, without a language model.")
+    ] = False,
+    max_evidence_tokens: Annotated[int, typer.Option(help="Tokens of evidence; 0 for the default.")] = 0,
+) -> None:
+    """Answer a question from knowledge bases, with citations."""
+    from corpusmesh_app.cli.plans import parse_plan
+
+    wanted = parse_plan(plan)
+    async with session.client() as client:
+        names = await resolve_names(client, knowledge_bases)
+        live: Callable[[str], None] | None = None if session.output.as_json else _print_piece
+        shape, summary = await stream_answer(
+            client, names, text, plan=wanted, model_free=model_free, max_evidence_tokens=max_evidence_tokens, live=live
+        )
+
+    session.output.result(shape, lambda console: print_citations(console, summary))
+
+
+async def stream_answer(
+    client: "CorpusMeshClient",
+    knowledge_bases: list[str],
+    question: str,
+    *,
+    plan: "RetrievalPlan | None" = None,
+    model_free: bool = False,
+    max_evidence_tokens: int = 0,
+    live: Callable[[str], None] | None = None,
+) -> "tuple[Shape, AnswerSummary]":
+    """Ask a question and show the answer as it is made.
+
+    Args:
+        client: The client.
+        knowledge_bases: Names of the knowledge bases.
+        question: The question.
+        plan: How to search for evidence.
+        model_free: Whether to answer without a language model.
+        max_evidence_tokens: Tokens of evidence; 0 for the mesh's default.
+        live: Handed every piece of the text as it comes.
+
+    Returns:
+        The answer in JSON, and its summary.
+
+    Raises:
+        InternalError: If the stream ended without a summary.
+    """
+    from corpusmesh.retrieve.v1.answer_service_pb2 import AnswerSummary, EvidenceList
+    from corpusmesh_app.cli.shapes import answer_shape
+
+    evidence, summary, ended, streamed = EvidenceList(), AnswerSummary(), False, False
+    pieces = client.answer(
+        knowledge_bases, question, plan=plan, model_free=model_free, max_evidence_tokens=max_evidence_tokens
+    )
+    async for response in pieces:
+        kind = response.WhichOneof("piece")
+        if kind == "evidence":
+            evidence = response.evidence
+        elif kind == "text_delta" and live is not None:
+            live(response.text_delta)
+            streamed = True
+        elif kind == "summary":
+            summary, ended = response.summary, True
+    if not ended:
+        raise InternalError("ANSWER_CUT", "the answer broke off before its end; ask again")
+    if live is not None and not streamed:
+        live(summary.text)
+    return answer_shape(question, evidence, summary), summary
+
+
+async def resolve_names(client: "CorpusMeshClient", knowledge_bases: list[str]) -> list[str]:
+    """Find knowledge bases by name, identifier or display name.
+
+    Args:
+        client: The client.
+        knowledge_bases: What was given.
+
+    Returns:
+        Their names.
+    """
+    return [(await client.resolve_knowledge_base(entry)).name for entry in knowledge_bases]
+
+
+def print_citations(console: "Console", summary: "AnswerSummary") -> None:
+    """Print the citations of an answer: document, page and passage of each.
+
+    Args:
+        console: Where to.
+        summary: The answer.
+    """
+    console.print()
+    if summary.abstained:
+        console.print("(The evidence does not carry an answer.)")
+    for citation in summary.citations:
+        console.print(f"[ID:{citation.marker}] {_where(citation.hit)}", style="bold")
+        console.print(plain(f"    {_shorten(citation.hit.text)}"))
+    for note in summary.notes:
+        console.print(plain(f"Note: {note}"), style="dim")
+
+
+def _print_piece(text: str) -> None:
+    typer.echo(plain(text), nl=False)
+
+
+def _where(hit: "SearchHit") -> str:
+    parts = [hit.place.display_name or hit.document]
+    if hit.title and hit.title != hit.place.display_name:
+        parts.append(hit.title)
+    if hit.place.page:
+        parts.append(f"page {hit.place.page}")
+    if hit.place.heading_path:
+        parts.append(" > ".join(hit.place.heading_path))
+    return plain(" · ".join(parts))
+
+
+def _shorten(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _PASSAGE_CHARACTERS else flat[: _PASSAGE_CHARACTERS - 1] + "…"
+
+
+def _print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -> None:
+    scores = hit.scores
+    console.print(f"{rank}. {_where(hit)}", style="bold")
+    console.print(
+        f"   similarity {scores.similarity:.3f} (terms {scores.term_similarity:.3f}, vector "
+        f"{scores.vector_similarity:.3f}, lexical {scores.lexical_score:.2f}; ranks lexical "
+        f"{scores.lexical_rank or '-'}, vector {scores.vector_rank or '-'})",
+        style="dim",
+    )
+    boxes = "; ".join(
+        f"page {box.page}: {box.left:.0f},{box.top:.0f}–{box.right:.0f},{box.bottom:.0f}" for box in hit.place.boxes[:4]
+    )
+    console.print(
+        plain(f"   {hit.kind} {hit.record_id} of {hit.place.version}" + (f"; {boxes}" if boxes else "")), style="dim"
+    )
+    text = hit.text if full else _shorten(hit.text)
+    console.print("\n".join(f"   {line}" for line in plain(text).splitlines()))
+    console.print()
+
+
+def _print_explanation(session: Session, console: "Console", explanation: "Explanation") -> None:
+    stages = ", ".join(f"{stage.stage} {stage.duration_milliseconds:.1f} ms" for stage in explanation.stages)
+    console.print(plain(f"Stages: {stages}"))
+    console.print(plain(f"Terms: {', '.join(explanation.query_terms)}"))
+    console.print(f"Visible versions: {explanation.visible_version_count}")
+    rows = [
+        (
+            candidate.record_id,
+            f"{candidate.scores.similarity:.3f}",
+            f"{candidate.scores.term_similarity:.3f}",
+            f"{candidate.scores.vector_similarity:.3f}",
+            candidate.scores.lexical_rank or "-",
+            candidate.scores.vector_rank or "-",
+            candidate.dropped_reason,
+        )
+        for candidate in explanation.candidates
+    ]
+    columns = ("CANDIDATE", "SIMILARITY", "TERMS", "VECTOR", "LEXICAL RANK", "VECTOR RANK", "DROPPED")
+    session.output.table(columns, rows, empty="No candidate.")(console)
+    for note in explanation.notes:
+        console.print(plain(f"Note: {note}"), style="dim")

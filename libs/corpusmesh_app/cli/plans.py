@@ -1,0 +1,48 @@
+"""Retrieval plans of the command line: a preset's name or a JSON object in the contract's own spelling."""
+
+from google.protobuf import json_format
+
+from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
+from corpusmesh_core.errors import InvalidArgumentError
+
+_MODES = {
+    "hybrid": pb.SEARCH_MODE_HYBRID,
+    "lexical": pb.SEARCH_MODE_LEXICAL,
+    "vector": pb.SEARCH_MODE_VECTOR,
+}
+_FUSIONS = {
+    "adaptive": pb.FUSION_ADAPTIVE,
+    "term-coverage": pb.FUSION_TERM_COVERAGE,
+    "reciprocal-rank": pb.FUSION_RECIPROCAL_RANK,
+}
+PRESETS = (*_MODES, *_FUSIONS)
+
+
+def parse_plan(text: str) -> pb.RetrievalPlan:
+    """Read a plan.
+
+    Args:
+        text: "" for the defaults; a preset (a mode: hybrid, lexical, vector; a fusion: adaptive, term-coverage,
+            reciprocal-rank); or a JSON object with the fields of `corpusmesh.retrieve.v1.RetrievalPlan`.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InvalidArgumentError: If it is none of these.
+    """
+    name = text.strip()
+    if not name:
+        return pb.RetrievalPlan()
+    if name in _MODES:
+        return pb.RetrievalPlan(mode=_MODES[name])
+    if name in _FUSIONS:
+        return pb.RetrievalPlan(fusion=_FUSIONS[name])
+    try:
+        return json_format.Parse(name, pb.RetrievalPlan())
+    except json_format.ParseError as error:
+        raise InvalidArgumentError(
+            "PLAN_INVALID",
+            f"the plan is neither one of {', '.join(PRESETS)} nor a JSON object of RetrievalPlan ({error})",
+            field="plan",
+        ) from error
