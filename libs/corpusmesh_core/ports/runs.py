@@ -1,0 +1,113 @@
+"""What the mesh asks of the store of runs; rights are checked inside, as in `metadata`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from corpusmesh_core.orchestration.values import Run
+from corpusmesh_core.tenancy.identity import Identity
+from corpusmesh_core.tenancy.values import DuplicatePolicy, Upload, VersionRow
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as it is stored.
+
+    Attributes:
+        tenant_id: Tenant.
+        knowledge_base_id: Its knowledge base.
+        run: What the state machine knows.
+        created_by: User.
+        create_time: UTC.
+        end_time: UTC; None while it goes on.
+    """
+
+    tenant_id: str
+    knowledge_base_id: str
+    run: Run
+    created_by: str
+    create_time: datetime
+    end_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """How a group of uploads is taken in.
+
+    Attributes:
+        run_id: Run to add to; "" to begin one.
+        request_id: Names a new run: the same id of the same user gives the same run; "" for none.
+        is_interactive: Whether somebody waits.
+        hold_publish: Whether versions are left unpublished.
+        is_last: Whether no more groups follow. A run that waits for more ends by itself after a while.
+        on_duplicate: What to do with bytes that the document has already.
+        config_hash: Hash of the configuration that they are parsed with.
+        headers: Trace and request id, carried along by every message of the run.
+    """
+
+    run_id: str = ""
+    request_id: str = ""
+    is_interactive: bool = False
+    hold_publish: bool = False
+    is_last: bool = True
+    on_duplicate: DuplicatePolicy = DuplicatePolicy.SKIP
+    config_hash: str = ""
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult:
+    """What became of a group of uploads.
+
+    Attributes:
+        run_id: The run.
+        versions: One for each upload, in its order.
+        unchanged: Whether each was there already, so that nothing is to be done.
+    """
+
+    run_id: str
+    versions: tuple[VersionRow, ...]
+    unchanged: tuple[bool, ...]
+
+
+class RunStore(Protocol):
+    """Runs."""
+
+    async def ingest(
+        self, identity: Identity, knowledge_base_id: str, uploads: Sequence[Upload], options: IngestOptions
+    ) -> IngestResult:
+        """Make documents and versions of uploads and begin or extend the run that makes them searchable.
+
+        Raises:
+            NotFoundError: If the knowledge base or the run is unknown or forbidden.
+            OverloadedError: If too much work of the tenant waits already.
+            FailedPreconditionError: If the run takes no more.
+        """
+        ...
+
+    async def get(self, identity: Identity, knowledge_base_id: str, run_id: str) -> RunRecord:
+        """Read a run.
+
+        Raises:
+            NotFoundError: If it is unknown or forbidden.
+        """
+        ...
+
+    async def list(self, identity: Identity, knowledge_base_id: str, after_key: str, limit: int) -> Sequence[RunRecord]:
+        """List runs, newest first; the key of a run is its id (ids rise with time)."""
+        ...
+
+    async def failed_versions(
+        self, identity: Identity, knowledge_base_id: str, run_id: str, limit: int
+    ) -> Sequence[VersionRow]:
+        """Give versions of a run that failed, by ordinal."""
+        ...
+
+    async def cancel(self, identity: Identity, knowledge_base_id: str, run_id: str) -> RunRecord:
+        """Ask a run to stop; a run that has ended stays as it is."""
+        ...
+
+    async def retry(self, identity: Identity, knowledge_base_id: str, run_id: str) -> tuple[RunRecord, int]:
+        """Start failed parts again from the stage at which they failed, and tell how many."""
+        ...
