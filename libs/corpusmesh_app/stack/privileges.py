@@ -92,6 +92,10 @@ def spawn_prefix(identity: Identity | None, death_signal: str) -> list[str]:
         prefix += ["--reuid", str(identity.uid), "--regid", str(identity.gid), "--clear-groups"]
         capability = f",+{identity.capability}" if identity.capability else ""
         prefix += ["--inh-caps", f"-all{capability}", "--ambient-caps", f"-all{capability}"]
+        if identity.capability:
+            # access(2), by which Java asks whether a file is there, ignores capabilities of a user other than root
+            # unless this bit is set.
+            prefix += ["--securebits", "+no_setuid_fixup"]
     return [*prefix, "--"]
 
 
