@@ -1,0 +1,83 @@
+"""Settings of the embed service."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field
+
+from corpusmesh_runtime.config import Section
+
+
+class BackendKind(StrEnum):
+    """Where the model runs."""
+
+    ONNX = "onnx"
+    """In this process, through ONNX Runtime."""
+    OPENAI = "openai"
+    """Behind an OpenAI-compatible endpoint."""
+
+
+class OpenAIEmbeddingSettings(Section):
+    """An OpenAI-compatible endpoint that embeds."""
+
+    base_url: str = ""
+    """Address up to and including `/v1`; required with the backend `openai`."""
+    model: str = ""
+    """Name of the model at the endpoint; required with the backend `openai`."""
+    dimension: int = Field(default=0, ge=0, le=16_000)
+    """Numbers per vector of the model; required with the backend `openai`, and checked against its first answer."""
+    max_input_tokens: int = Field(default=512, ge=8, le=131_072)
+    """Tokens that the model reads of one text, counted by the tokenizer below; longer texts are cut."""
+    tokenizer_model: str = "multilingual-e5-small"
+    """Installed model whose tokenizer counts and cuts; ideally the endpoint model's own."""
+    api_key_file: Path | None = None
+    """File with the endpoint's key; none for an endpoint without one."""
+    query_prefix: str = ""
+    """Put before a query, as the model's card asks."""
+    passage_prefix: str = ""
+    """Put before a passage, as the model's card asks."""
+    request_timeout_seconds: float = Field(default=30.0, gt=0, le=600)
+    """Time for one request, retries apart."""
+    max_attempt_count: int = Field(default=4, ge=1, le=10)
+    """How often one request is tried when the endpoint is busy (429), fails (5xx) or does not answer."""
+    concurrent_request_count: int = Field(default=4, ge=1, le=64)
+    """Requests in flight at once."""
+
+
+class EmbedSettings(Section):
+    """How the embed service runs its model and bounds what waits for it."""
+
+    backend: BackendKind = BackendKind.ONNX
+    """Where the model runs."""
+    model: str = "multilingual-e5-small"
+    """Installed model that the backend `onnx` runs (`corpusmesh models list`)."""
+    thread_count: int = Field(default=0, ge=0, le=256)
+    """Threads that compute one batch; 0 for one per core. Batches run one after another, so this is the service's whole
+    thread budget; the tokenizer's work is a hundredth of it."""
+    max_batch_tokens: int = Field(default=1_024, ge=64, le=65_536)
+    """Most tokens of a batch, padding included. A batch is also the longest time that a person's question waits for the
+    model behind an ingest run: 0.15 s on 2 cores. One text that is longer makes a batch of its own."""
+    max_batch_texts: int = Field(default=64, ge=1, le=2_048)
+    """Most texts of a batch."""
+    max_queued_interactive_texts: int = Field(default=1_024, ge=1)
+    """Texts of the interactive lane that may wait; more are refused with a retry delay."""
+    max_queued_bulk_texts: int = Field(default=4_096, ge=1)
+    """Texts of the bulk lane that may wait; more are refused with a retry delay."""
+    max_queued_bytes: int = Field(default=32 * 1024 * 1024, ge=1024 * 1024)
+    """Bytes of text that may wait, over both lanes; more are refused with a retry delay."""
+    max_consecutive_interactive_batches: int = Field(default=8, ge=1)
+    """Interactive batches after which a waiting bulk batch runs, so that ingest never starves."""
+    openai: OpenAIEmbeddingSettings = OpenAIEmbeddingSettings()
+    """The endpoint of the backend `openai`."""
+
+    def check(self) -> list[str]:
+        """Look for settings that do not fit together.
+
+        Returns:
+            One warning or error a line, for a person; empty if all is well.
+        """
+        problems: list[str] = []
+        if self.backend is BackendKind.OPENAI:
+            missing = [name for name in ("base_url", "model", "dimension") if not getattr(self.openai, name)]
+            problems.extend(f"embed.openai.{name} is required with embed.backend=openai" for name in missing)
+        return problems
