@@ -28,7 +28,7 @@ class ParseLimits:
         max_entries: Members of a package.
         max_depth: Nesting of elements, groups, objects or quotes in a document.
         max_attachment_depth: Mails within mails; 0 reads no attachment.
-        max_attachments: Attachments of one mail, those of attached mails included.
+        max_attachments: Attachments of one mail.
         max_text_characters: Text of one document.
         cpu_seconds: Processor time of one document.
         wall_seconds: Time from start to end of one document.

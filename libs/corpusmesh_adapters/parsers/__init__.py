@@ -1,0 +1,1 @@
+"""Readers of every document format, and the pool of processes in which they run."""

@@ -1,0 +1,328 @@
+"""Collects the blocks of one document: cleans text, keeps the heading path, enforces the limits on what comes out."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from corpusmesh_adapters.parsers.failures import empty, over_limit
+from corpusmesh_adapters.parsers.languages import detect_language
+from corpusmesh_core.chunking.tables import table_text
+from corpusmesh_core.documents import Block, BlockKind, Box, OutlineEntry, ParsedDocument, Table
+from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions
+
+_MAX_WARNINGS = 100
+_MAX_METADATA_CHARACTERS = 1_000
+_MAX_HEADING_CHARACTERS = 300
+# Controls, soft hyphens, byte order marks and lone surrogates: none is text, and the last cannot even be encoded.
+_NOISE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\xad\ufeff\ufffe\ud800-\udfff]")
+_CJK = "\u2e80-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
+_CJK_BREAK = re.compile(f"(?<=[{_CJK}])[ \t]*\n[ \t\n]*(?=[{_CJK}])")
+_SPACES = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One document on its way into a parser.
+
+    Attributes:
+        content: The file.
+        display_name: Its file name, data only.
+        options: Password and limits.
+        depth: How many mails it lies in.
+    """
+
+    content: bytes
+    display_name: str
+    options: ParseOptions
+    depth: int = 0
+
+    @property
+    def limits(self) -> ParseLimits:
+        """What it may cost."""
+        return self.options.limits
+
+    @property
+    def extension(self) -> str:
+        """The name's extension in lower case without its dot; "" where there is none."""
+        _, dot, extension = self.display_name.rpartition(".")
+        return extension.lower() if dot else ""
+
+
+def clean(text: str) -> str:
+    """Drop what is not text: controls, soft hyphens, lone surrogates; line ends become LF.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        Text that every encoding can carry.
+    """
+    if "\r" in text or "\x0c" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
+    return _NOISE.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """Write a text on one line; between CJK characters a line break leaves no space, which would break search.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text with white space collapsed, stripped.
+    """
+    return _SPACES.sub(" ", _CJK_BREAK.sub("", text)).strip()
+
+
+class DocumentBuilder:
+    """Blocks of one document in reading order."""
+
+    def __init__(self, media_type: str, limits: ParseLimits) -> None:
+        """Start a document.
+
+        Args:
+            media_type: IANA media type decided from the content.
+            limits: What may come out.
+        """
+        self._media_type = media_type
+        self._limits = limits
+        self._blocks: list[Block] = []
+        self._path: list[tuple[int, str]] = []
+        self._warnings: list[str] = []
+        self._characters = 0
+        self._rows = 0
+        self._cells = 0
+
+    def text(self) -> str:
+        """Join the texts of all blocks so far.
+
+        Returns:
+            One text, blocks parted by line breaks.
+        """
+        return "\n".join(block.text for block in self._blocks)
+
+    def first_text(self, kind: BlockKind) -> str:
+        """Find the first block of a kind.
+
+        Args:
+            kind: What to look for.
+
+        Returns:
+            Its text, "" if there is none.
+        """
+        return next((block.text for block in self._blocks if block.kind is kind), "")
+
+    def add(
+        self,
+        kind: BlockKind,
+        text: str,
+        *,
+        level: int = 0,
+        page: int = 0,
+        boxes: Iterable[Box] = (),
+        line: int = 0,
+    ) -> None:
+        """Add a block; one without visible text is left out.
+
+        Args:
+            kind: What it is.
+            text: Its text.
+            level: Heading or list depth from 1.
+            page: Page from 1, 0 where there are none.
+            boxes: Where it stands.
+            line: Line in the source from 1, 0 elsewhere.
+
+        Raises:
+            DocumentError: DOCUMENT_RESOURCE_LIMIT if the document's text is too long.
+        """
+        text = clean(text).strip("\n").rstrip()
+        if not text.strip():
+            return
+        self._count(len(text))
+        if kind is BlockKind.HEADING:
+            text = one_line(text)
+            while self._path and self._path[-1][0] >= level:
+                self._path.pop()
+        path = tuple(title for _, title in self._path)
+        self._blocks.append(Block(kind, text, level, page, tuple(boxes), path, None, line))
+        if kind is BlockKind.HEADING:
+            self._path.append((level, text[:_MAX_HEADING_CHARACTERS]))
+
+    def add_table(
+        self,
+        rows: Iterable[Sequence[str]],
+        *,
+        header_row_count: int | None = None,
+        page: int = 0,
+        boxes: Iterable[Box] = (),
+        line: int = 0,
+    ) -> None:
+        """Add a table; rows and columns at its edges that hold nothing are left out.
+
+        Args:
+            rows: Cell texts; covered cells empty.
+            header_row_count: Leading rows that are headers; None guesses.
+            page: Page from 1, 0 where there are none.
+            boxes: Where it stands; one box per row, or boxes of the whole.
+            line: Line in the source from 1, 0 elsewhere.
+
+        Raises:
+            DocumentError: DOCUMENT_RESOURCE_LIMIT if the document has too many rows, cells or characters.
+        """
+        cells = [tuple(one_line(clean(cell)) for cell in row) for row in rows]
+        places = tuple(boxes)
+        if len(places) == len(cells):
+            places = tuple(place for place, row in zip(places, cells, strict=True) if any(row))
+        kept = [row for row in cells if any(row)]
+        if not kept:
+            return
+        width = max(len(row) for row in kept)
+        while width > 1 and not any(len(row) >= width and row[width - 1] for row in kept):
+            width -= 1
+        kept = [row[:width] + ("",) * (width - len(row)) for row in kept]
+        self.count_rows(len(kept), len(kept) * width)
+        text = table_text(kept)
+        self._count(len(text))
+        headers = guess_header_row_count(kept) if header_row_count is None else min(header_row_count, len(kept))
+        self._blocks.append(
+            Block(
+                BlockKind.TABLE,
+                text,
+                page=page,
+                boxes=places,
+                heading_path=tuple(title for _, title in self._path),
+                table=Table(tuple(kept), headers),
+                line=line,
+            )
+        )
+
+    def count_rows(self, rows: int, cells: int) -> None:
+        """Count table rows and cells against the limits.
+
+        Args:
+            rows: Rows more.
+            cells: Cells more.
+
+        Raises:
+            DocumentError: DOCUMENT_RESOURCE_LIMIT if there are too many.
+        """
+        self._rows += rows
+        self._cells += cells
+        if self._rows > self._limits.max_rows:
+            raise over_limit("max_rows", self._limits.max_rows, f"it has at least {self._rows} table rows")
+        if self._cells > self._limits.max_cells:
+            raise over_limit("max_cells", self._limits.max_cells, f"it has at least {self._cells} table cells")
+
+    def extend(self, document: ParsedDocument) -> None:
+        """Take in the blocks of a document inside this one, under the open headings.
+
+        Args:
+            document: A parsed attachment; its pages are not pages of this document.
+
+        Raises:
+            DocumentError: DOCUMENT_RESOURCE_LIMIT if together they are too long.
+        """
+        above = tuple(title for _, title in self._path)
+        for block in document.blocks:
+            self._count(len(block.text))
+            if block.table is not None:
+                self.count_rows(len(block.table.rows), sum(map(len, block.table.rows)))
+            self._blocks.append(
+                Block(
+                    block.kind,
+                    block.text,
+                    block.level,
+                    0,
+                    (),
+                    above + block.heading_path,
+                    block.table,
+                    block.line,
+                )
+            )
+        for warning in document.warnings:
+            self.warn(warning)
+
+    def close_headings(self, level: int) -> None:
+        """End the sections of a level and below.
+
+        Args:
+            level: Outermost level to end.
+        """
+        while self._path and self._path[-1][0] >= level:
+            self._path.pop()
+
+    def warn(self, warning: str) -> None:
+        """Note what could not be read; beyond a hundred notes only their number grows.
+
+        Args:
+            warning: One sentence without document text.
+        """
+        if warning not in self._warnings:
+            self._warnings.append(warning)
+
+    def build(
+        self,
+        *,
+        title: str = "",
+        page_count: int = 0,
+        outline: Iterable[OutlineEntry] = (),
+        metadata: dict[str, str] | None = None,
+        empty_detail: str = "it has no letters in it",
+    ) -> ParsedDocument:
+        """Finish the document.
+
+        Args:
+            title: Its own title.
+            page_count: Pages, slides or sheets.
+            outline: Its own table of contents.
+            metadata: What it says of itself; empty values are left out.
+            empty_detail: What it holds where it has no text.
+
+        Returns:
+            The document.
+
+        Raises:
+            DocumentError: DOCUMENT_EMPTY if no block has text.
+        """
+        if not self._blocks:
+            raise empty(empty_detail)
+        warnings = self._warnings[:_MAX_WARNINGS]
+        if len(self._warnings) > _MAX_WARNINGS:
+            warnings.append(f"{len(self._warnings) - _MAX_WARNINGS} more warnings are not shown.")
+        facts = {key: one_line(clean(value))[:_MAX_METADATA_CHARACTERS] for key, value in (metadata or {}).items()}
+        return ParsedDocument(
+            media_type=self._media_type,
+            title=one_line(clean(title))[:_MAX_HEADING_CHARACTERS],
+            blocks=tuple(self._blocks),
+            page_count=page_count,
+            language=detect_language(block.text for block in self._blocks),
+            outline=tuple(outline),
+            warnings=tuple(warnings),
+            metadata={key: value for key, value in facts.items() if value},
+        )
+
+    def _count(self, characters: int) -> None:
+        self._characters += characters
+        if self._characters > self._limits.max_text_characters:
+            raise over_limit(
+                "max_text_characters",
+                self._limits.max_text_characters,
+                f"it has at least {self._characters} characters of text",
+            )
+
+
+def guess_header_row_count(rows: Sequence[Sequence[str]]) -> int:
+    """Guess whether a table's first row is its header, where the format does not say.
+
+    Args:
+        rows: Rows of equal length.
+
+    Returns:
+        1 if the first of at least three rows is full of different short labels that are no numbers, else 0. A wrong 1
+        only repeats a row where a long table is split.
+    """
+    if len(rows) < 3 or len(rows[0]) < 2:
+        return 0
+    first = rows[0]
+    labels = all(cell and len(cell) <= 60 and not cell[0].isdigit() for cell in first)
+    return 1 if labels and len(set(first)) == len(first) else 0

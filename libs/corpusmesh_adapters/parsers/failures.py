@@ -1,0 +1,110 @@
+"""The ways in which a document cannot be read, each with what to do about it."""
+
+from collections.abc import Sequence
+
+from corpusmesh_core.errors import DocumentError
+
+SUPPORTED = "PDF, DOCX, PPTX, XLSX, XLS, ODS, HTML, Markdown, CSV, TSV, plain text, EML, JSON and JSON Lines"
+"""The formats of this build, as text for a person."""
+
+
+def encrypted(detail: str = "") -> DocumentError:
+    """Make the error of a document that needs a password.
+
+    Args:
+        detail: What kind of protection, or why the given password did not help.
+
+    Returns:
+        DOCUMENT_ENCRYPTED.
+    """
+    return DocumentError(
+        "DOCUMENT_ENCRYPTED",
+        f"The document is encrypted{f' ({detail})' if detail else ''}. "
+        "Give its password with the upload, or upload it without protection.",
+        detail=detail,
+    )
+
+
+def corrupt(detail: str) -> DocumentError:
+    """Make the error of a damaged document.
+
+    Args:
+        detail: What is damaged, without document text.
+
+    Returns:
+        DOCUMENT_CORRUPT.
+    """
+    return DocumentError(
+        "DOCUMENT_CORRUPT",
+        f"The document is damaged: {detail}. Open and save it again in the program that made it, and upload that copy.",
+        detail=detail,
+    )
+
+
+def empty(detail: str) -> DocumentError:
+    """Make the error of a document without text.
+
+    Args:
+        detail: What it holds instead.
+
+    Returns:
+        DOCUMENT_EMPTY.
+    """
+    return DocumentError("DOCUMENT_EMPTY", f"The document holds no text: {detail}.", detail=detail)
+
+
+def unsupported(media_type: str) -> DocumentError:
+    """Make the error of a format that this build does not read.
+
+    Args:
+        media_type: What the content is.
+
+    Returns:
+        DOCUMENT_UNSUPPORTED.
+    """
+    return DocumentError(
+        "DOCUMENT_UNSUPPORTED",
+        f"Documents of type {media_type} are not read. Convert it to one of: {SUPPORTED}.",
+        media_type=media_type,
+    )
+
+
+def over_limit(limit: str, allowed: int, what: str) -> DocumentError:
+    """Make the error of a document that goes beyond a limit.
+
+    Args:
+        limit: Name of the setting in `ParseLimits`.
+        allowed: Its value.
+        what: What was too much, as in "it has 5,000 pages".
+
+    Returns:
+        DOCUMENT_RESOURCE_LIMIT.
+    """
+    return DocumentError(
+        "DOCUMENT_RESOURCE_LIMIT",
+        f"The document is beyond the parse limit {limit}={allowed}: {what}. "
+        f"Split or simplify it, or have an administrator raise {limit}.",
+        limit=limit,
+        allowed=allowed,
+        detail=what,
+    )
+
+
+def page_list(pages: Sequence[int]) -> str:
+    """Write page numbers for a person, as in "1, 3-5".
+
+    Args:
+        pages: Page numbers, ascending.
+
+    Returns:
+        At most twelve ranges; the rest is counted.
+    """
+    ranges: list[list[int]] = []
+    for page in pages:
+        if ranges and page == ranges[-1][1] + 1:
+            ranges[-1][1] = page
+        else:
+            ranges.append([page, page])
+    shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges[:12])
+    hidden = sum(last - first + 1 for first, last in ranges[12:])
+    return f"{shown} and {hidden} more" if hidden else shown

@@ -1,0 +1,161 @@
+"""What of an HTML tree is text, and what is not."""
+
+import re
+
+from selectolax.lexbor import LexborNode
+
+from corpusmesh_adapters.parsers.builder import one_line
+
+# Never content; navigation is dropped, heads and feet of a page are kept: they often hold the title or a date.
+DROPPED_TAGS = frozenset(
+    [
+        "script",
+        "style",
+        "noscript",
+        "template",
+        "svg",
+        "canvas",
+        "iframe",
+        "object",
+        "embed",
+        "nav",
+        "head",
+        "select",
+        "button",
+        "input",
+        "textarea",
+        "datalist",
+        "audio",
+        "video",
+        "map",
+    ]
+)
+BLOCK_TAGS = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "main",
+        "menu",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+    ]
+)
+HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
+_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_MAX_ALT_CHARACTERS = 300
+
+
+def is_dropped(node: LexborNode) -> bool:
+    """Say whether an element is not content: scripts, forms, navigation, hidden parts.
+
+    Args:
+        node: An element.
+
+    Returns:
+        True if nothing of it is read.
+    """
+    if (node.tag or "") in DROPPED_TAGS:
+        return True
+    attributes = node.attributes
+    if not attributes:
+        return False
+    if "hidden" in attributes or attributes.get("role") in ("navigation", "search"):
+        return True
+    return bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
+
+
+def inline_text(text: str) -> str:
+    """Collapse the white space of running text as a browser does; line breaks between CJK characters vanish.
+
+    Args:
+        text: Text of one text node.
+
+    Returns:
+        The text without line breaks.
+    """
+    body = one_line(text)
+    if not body:
+        return " " if text else ""
+    lead = " " if text[0].isspace() else ""
+    tail = " " if text[-1].isspace() else ""
+    return f"{lead}{body}{tail}"
+
+
+def alternative_text(node: LexborNode) -> str:
+    """Read what an image says of itself.
+
+    Args:
+        node: An `img` element.
+
+    Returns:
+        Its alternative text in spaces, "" if there is none or it is overlong.
+    """
+    text = one_line(node.attributes.get("alt") or "")
+    return f" {text} " if 0 < len(text) <= _MAX_ALT_CHARACTERS else ""
+
+
+def visible_text(node: LexborNode, depth: int = 0, max_depth: int = 200) -> str:
+    """Collect the text of an element on one line.
+
+    Args:
+        node: An element.
+        depth: How deep it lies.
+        max_depth: Depth below which text is left out.
+
+    Returns:
+        Its visible text; blocks in it are parted by spaces.
+    """
+    parts: list[str] = []
+    _collect(node, parts, depth, max_depth)
+    return one_line("".join(parts))
+
+
+def _collect(node: LexborNode, parts: list[str], depth: int, max_depth: int) -> None:
+    if depth > max_depth:
+        return
+    child = node.child
+    while child is not None:
+        tag = child.tag or ""
+        if tag == "-text":
+            parts.append(inline_text(child.text_content or ""))
+        elif tag == "br":
+            parts.append("\n")
+        elif tag == "img":
+            parts.append(alternative_text(child))
+        elif not tag.startswith(("-", "!", "_")) and not is_dropped(child):
+            is_block = tag in BLOCK_TAGS or tag in HEADING_LEVELS or tag == "table"
+            parts.append("\n" if is_block else "")
+            _collect(child, parts, depth + 1, max_depth)
+            parts.append("\n" if is_block else "")
+        child = child.next

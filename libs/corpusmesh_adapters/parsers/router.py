@@ -1,0 +1,81 @@
+"""Reads one document of any supported format: finds the format by content and turns every failure into a typed one."""
+
+from collections.abc import Callable, Mapping
+
+from corpusmesh_adapters.parsers.builder import Source
+from corpusmesh_adapters.parsers.delimited import parse_delimited
+from corpusmesh_adapters.parsers.docx import parse_docx
+from corpusmesh_adapters.parsers.encrypted_office import decrypt_office
+from corpusmesh_adapters.parsers.failures import corrupt, empty, over_limit
+from corpusmesh_adapters.parsers.formats import Format, detect_format
+from corpusmesh_adapters.parsers.html_blocks import parse_html
+from corpusmesh_adapters.parsers.json_text import parse_json, parse_json_lines
+from corpusmesh_adapters.parsers.mail import parse_mail
+from corpusmesh_adapters.parsers.markdown import parse_markdown
+from corpusmesh_adapters.parsers.pdf import parse_pdf
+from corpusmesh_adapters.parsers.plain_text import parse_text
+from corpusmesh_adapters.parsers.pptx import parse_pptx
+from corpusmesh_adapters.parsers.spreadsheets import parse_spreadsheet
+from corpusmesh_core.documents import ParsedDocument
+from corpusmesh_core.errors import CorpusMeshError, DocumentError
+
+
+def parse_source(source: Source) -> ParsedDocument:
+    """Read a document in this process.
+
+    Args:
+        source: The document.
+
+    Returns:
+        Its blocks.
+
+    Raises:
+        DocumentError: Whatever is wrong with the document; no other error leaves this function.
+    """
+    if not source.content:
+        raise empty("it has 0 bytes; the upload was interrupted, or the file is empty")
+    if len(source.content) > source.limits.max_bytes:
+        raise over_limit("max_bytes", source.limits.max_bytes, f"it has {len(source.content)} bytes")
+    try:
+        return _PARSERS[detect_format(source)](source)
+    except CorpusMeshError:
+        raise
+    except MemoryError as error:
+        raise over_limit("memory_bytes", source.limits.memory_bytes, "reading it takes more memory") from error
+    except RecursionError as error:
+        raise over_limit("max_depth", source.limits.max_depth, "its parts are nested deeper") from error
+    # Third-party parsers meet hostile bytes with whatever their code runs into; each is this document's fault alone.
+    except Exception as error:
+        raise corrupt(f"its content cannot be read ({type(error).__name__})") from error
+
+
+def _decrypted(source: Source) -> ParsedDocument:
+    return parse_source(decrypt_office(source))
+
+
+def _xls(source: Source) -> ParsedDocument:
+    try:
+        return parse_spreadsheet(source, Format.XLS)
+    except DocumentError as error:
+        if error.reason != "DOCUMENT_ENCRYPTED" or source.options.password is None:
+            raise
+        return parse_spreadsheet(decrypt_office(source), Format.XLS)
+
+
+_PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
+    Format.PDF: parse_pdf,
+    Format.DOCX: parse_docx,
+    Format.PPTX: parse_pptx,
+    Format.XLSX: lambda source: parse_spreadsheet(source, Format.XLSX),
+    Format.ODS: lambda source: parse_spreadsheet(source, Format.ODS),
+    Format.XLS: _xls,
+    Format.ENCRYPTED_OFFICE: _decrypted,
+    Format.HTML: parse_html,
+    Format.MARKDOWN: parse_markdown,
+    Format.CSV: parse_delimited,
+    Format.TSV: parse_delimited,
+    Format.TEXT: parse_text,
+    Format.EML: lambda source: parse_mail(source, parse_source),
+    Format.JSON: parse_json,
+    Format.JSON_LINES: parse_json_lines,
+}
