@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from corpusmesh_runtime.config import Section
+from corpusmesh_runtime.config import Section, ServerSettings
 
 
 class BackendKind(StrEnum):
@@ -69,6 +69,8 @@ class EmbedSettings(Section):
     """Interactive batches after which a waiting bulk batch runs, so that ingest never starves."""
     openai: OpenAIEmbeddingSettings = OpenAIEmbeddingSettings()
     """The endpoint of the backend `openai`."""
+    server: ServerSettings = ServerSettings(listen_port=7101, max_receive_message_bytes=20 * 1024 * 1024)
+    """How it listens. A message may hold the most texts of the greatest length: 16 MiB."""
 
     def check(self) -> list[str]:
         """Look for settings that do not fit together.

@@ -1,0 +1,102 @@
+"""gRPC methods of the embed service; they connect the wire with the engine and do nothing else."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from corpusmesh.embed.v1 import embed_service_pb2 as pb
+from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceServicer
+from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
+from corpusmesh_embed.batching import BatchingEmbedder
+from corpusmesh_embed.convert import embed_response, lane_of, model_message, role_of
+from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.interceptor import Context
+
+_MAX_COUNTED_TEXTS: Final = 4096
+
+
+class EmbedHandlers(EmbedServiceServicer):
+    """Answers `corpusmesh.embed.v1.EmbedService`."""
+
+    def __init__(self, engine: BatchingEmbedder) -> None:
+        """Create the handlers.
+
+        Args:
+            engine: The running engine.
+        """
+        self._engine = engine
+
+    async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:  # noqa: N802
+        """Embed texts in the order given.
+
+        Args:
+            request: Texts, role and lane.
+            context: The call.
+
+        Returns:
+            The vectors.
+        """
+        del context
+        self._check(request.space, request.texts)
+        result = await self._engine.embed(
+            list(request.texts),
+            role=role_of(request),
+            lane=lane_of(request),
+            deadline_seconds=require_call().remaining_seconds(),
+        )
+        return embed_response(result, self._engine.space)
+
+    async def CountTokens(  # noqa: N802
+        self, request: pb.CountTokensRequest, context: Context
+    ) -> pb.CountTokensResponse:
+        """Count tokens by the model's own tokenizer.
+
+        Args:
+            request: The texts.
+            context: The call.
+
+        Returns:
+            One count a text.
+
+        Raises:
+            InvalidArgumentError: If there are too many texts.
+        """
+        del context
+        self._check(request.space, request.texts)
+        if len(request.texts) > _MAX_COUNTED_TEXTS:
+            raise InvalidArgumentError(
+                "EMBED_TOO_MANY_TEXTS",
+                f"{len(request.texts)} texts in one call; send at most {_MAX_COUNTED_TEXTS}",
+                field="texts",
+                text_count=len(request.texts),
+                max_text_count=_MAX_COUNTED_TEXTS,
+            )
+        counts = await self._engine.count_tokens(
+            list(request.texts), deadline_seconds=require_call().remaining_seconds()
+        )
+        return pb.CountTokensResponse(token_counts=counts)
+
+    async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
+        """Describe the models that are ready.
+
+        Args:
+            request: Nothing.
+            context: The call.
+
+        Returns:
+            The models; the first is the default.
+        """
+        del request, context
+        model = model_message(self._engine.space, max_input_tokens=self._engine.max_input_tokens)
+        return pb.ListModelsResponse(models=[model])
+
+    def _check(self, space: str, texts: Sequence[str]) -> None:
+        if space and space != self._engine.space.space_id:
+            raise NotFoundError(
+                "EMBED_SPACE_NOT_FOUND",
+                f"the space {space[:80]} is not ready here; this service embeds into {self._engine.space.space_id}",
+                field="space",
+                space=space[:80],
+                ready_space=self._engine.space.space_id,
+            )
+        if not texts:
+            raise InvalidArgumentError("EMBED_NO_TEXTS", "texts is empty; send at least one", field="texts")
