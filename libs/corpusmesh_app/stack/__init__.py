@@ -10,7 +10,7 @@ from corpusmesh_app.stack.settings import (
     StackEvent,
     StackSettings,
 )
-from corpusmesh_app.stack.stack import Stack, read_endpoints
+from corpusmesh_app.stack.stack import Stack, read_endpoints, running_pid
 
 __all__ = [
     "JavaRuntime",
@@ -26,4 +26,5 @@ __all__ = [
     "install_opensearch",
     "opensearch_home",
     "read_endpoints",
+    "running_pid",
 ]

@@ -11,6 +11,7 @@ from types import MappingProxyType, TracebackType
 from typing import Final
 
 import filelock
+import psutil
 import structlog
 from pydantic import SecretStr
 
@@ -100,8 +101,10 @@ class Stack:
                 the installation of OpenSearch raises.
         """
         self._check_settings()
-        await asyncio.to_thread(self._take_folder)
+        if self._lock is not None:
+            raise FailedPreconditionError("STACK_ALREADY_RUNNING", "this stack is running already; stop it first")
         try:
+            await asyncio.to_thread(self._take_folder)
             servers = await asyncio.to_thread(self._make_servers)
             await self._start_all()
         except BaseException:
@@ -211,15 +214,13 @@ class Stack:
 
     def _take_folder(self) -> None:
         """Lock the data folder, and end what a killed predecessor left."""
-        if self._lock is not None:
-            raise FailedPreconditionError("STACK_ALREADY_RUNNING", "this stack is running already")
         directory = self._settings.data_directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
             lock = filelock.FileLock(directory / "stack.lock", thread_local=False)
             lock.acquire(timeout=0)
         except filelock.Timeout as error:
-            pid = _read_text(directory / "stack.pid") or "unknown"
+            pid = _read_text(_pid_path(directory)) or "unknown"
             raise FailedPreconditionError(
                 "STACK_ALREADY_RUNNING",
                 f"process {pid} runs the servers on {directory} already; end it or use another data folder",
@@ -233,7 +234,8 @@ class Stack:
                 data_directory=directory,
             ) from error
         self._lock = lock
-        (directory / "stack.pid").write_text(str(os.getpid()), encoding="ascii")
+        _endpoints_path(directory).unlink(missing_ok=True)
+        _pid_path(directory).write_text(str(os.getpid()), encoding="ascii")
         ended = end_leftovers(directory / "processes", directory)
         if ended:
             _log.warning("leftover servers ended", pids=ended, data_directory=str(directory))
@@ -243,7 +245,7 @@ class Stack:
             return
         directory = self._settings.data_directory
         _endpoints_path(directory).unlink(missing_ok=True)
-        (directory / "stack.pid").unlink(missing_ok=True)
+        _pid_path(directory).unlink(missing_ok=True)
         self._lock.release()
         self._lock = None
 
@@ -371,12 +373,29 @@ def read_endpoints(data_directory: Path) -> StackEndpoints | None:
         The endpoints, or None if no stack is ready there.
     """
     text = _read_text(_endpoints_path(data_directory))
-    if not text:
+    if not text or running_pid(data_directory) is None:
         return None
     try:
         return StackEndpoints(**json.loads(text))
     except (ValueError, TypeError):
         return None
+
+
+def running_pid(data_directory: Path) -> int | None:
+    """Say which process runs a stack on a data folder, so that it can be asked to end (SIGTERM).
+
+    Args:
+        data_directory: The stack's data folder.
+
+    Returns:
+        Its pid, or None if none runs.
+    """
+    text = _read_text(_pid_path(data_directory))
+    return int(text) if text.isdigit() and psutil.pid_exists(int(text)) else None
+
+
+def _pid_path(data_directory: Path) -> Path:
+    return data_directory / "stack.pid"
 
 
 def _endpoints_path(data_directory: Path) -> Path:

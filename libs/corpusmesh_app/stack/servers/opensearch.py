@@ -91,7 +91,7 @@ class OpenSearchServer:
         made = self._unfinished_archive
         if clean and self._archive is not None and made.exists():
             temporary = self._archive.with_name(f".{self._archive.name}.{os.getpid()}")
-            # A folder that cannot be written costs some seconds at each start, no more.
+            # Without it the next start takes some seconds more, nothing else.
             with contextlib.suppress(OSError):
                 self._archive.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(made, temporary)
@@ -118,6 +118,8 @@ class OpenSearchServer:
         self._archive = tools / "class-archives" / f"opensearch-{identity}.jsa"
         if self._archive.exists():
             return [f"-XX:SharedArchiveFile={self._archive}"], False
+        if not os.access(tools, os.W_OK):
+            return [], False
         self._unfinished_archive.unlink(missing_ok=True)
         return [f"-XX:ArchiveClassesAtExit={self._unfinished_archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"], True
 
