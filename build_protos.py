@@ -49,7 +49,7 @@ def generate() -> int:
     include = lay_out_common_protos()
     fresh = GENERATED / "fresh"
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
+    (fresh / "corpusmesh").mkdir(parents=True)
     # protoc finds its plugins on PATH, which a call by the interpreter's full name does not set.
     scripts = Path(sysconfig.get_path("scripts"))
     sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.rglob("*.proto"))
@@ -65,6 +65,9 @@ def generate() -> int:
             f"--grpc_python_out={fresh}",
             f"--mypy_out=quiet:{fresh}",
             f"--mypy_grpc_out=quiet:{fresh}",
+            # With the comments, which the generated modules do not carry, for the pages that describe the API.
+            f"--descriptor_set_out={fresh / 'corpusmesh' / 'descriptors.binpb'}",
+            "--include_source_info",
             *sources,
         ]
     )

@@ -1,7 +1,7 @@
 """Channels to other services: round robin, keepalive, retries of idempotent calls, and who and why in the metadata."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import grpc
@@ -71,6 +71,26 @@ def open_channel(
         The channel; it connects when it is used.
     """
     outgoing = _Outgoing(signer, identity)
+    return open_bare_channel(
+        address,
+        rules=rules,
+        interceptors=[_UnaryUnary(outgoing), _UnaryStream(outgoing), _StreamUnary(outgoing), _StreamStream(outgoing)],
+    )
+
+
+def open_bare_channel(
+    address: str, *, rules: Iterable[MethodRule], interceptors: Sequence[object] = ()
+) -> grpc.aio.Channel:
+    """Open a channel whose user gives `call_metadata` and the timeout with every call.
+
+    Args:
+        address: `host:port`, or `dns:///name:port`.
+        rules: Methods that it offers, for the retries.
+        interceptors: In order of the call.
+
+    Returns:
+        The channel; it connects when it is used.
+    """
     return grpc.aio.insecure_channel(
         address,
         options=[
@@ -87,10 +107,25 @@ def open_channel(
             # A pod that leaves must be noticed within seconds, not after gRPC's default of 30.
             ("grpc.dns_min_time_between_resolutions_ms", 5_000),
         ],
-        interceptors=cast(
-            Any, [_UnaryUnary(outgoing), _UnaryStream(outgoing), _StreamUnary(outgoing), _StreamStream(outgoing)]
-        ),
+        interceptors=cast(Any, list(interceptors)),
     )
+
+
+def call_metadata(signer: IdentitySigner, identity: Identity) -> dict[str, str]:
+    """Give the metadata of a call to another service: for whom, which request, which trace.
+
+    Args:
+        signer: Signs the identity.
+        identity: For whom the call is made.
+
+    Returns:
+        Keys and values.
+    """
+    metadata = {IDENTITY_METADATA_KEY: signer.sign(identity), **outgoing_headers()}
+    call = current_call.get()
+    if call is not None:
+        metadata[REQUEST_ID_METADATA_KEY] = call.request_id
+    return metadata
 
 
 def caller_identity() -> Identity:
@@ -108,13 +143,11 @@ class _Outgoing:
 
     def details(self, details: grpc.aio.ClientCallDetails) -> grpc.aio.ClientCallDetails:
         metadata = grpc.aio.Metadata(*(details.metadata or ()))
-        metadata[IDENTITY_METADATA_KEY] = self._signer.sign(self._identity())
-        for key, value in outgoing_headers().items():
+        for key, value in call_metadata(self._signer, self._identity()).items():
             metadata[key] = value
         call = current_call.get()
         timeout = details.timeout
         if call is not None:
-            metadata[REQUEST_ID_METADATA_KEY] = call.request_id
             remaining = call.remaining_seconds()
             timeout = remaining if timeout is None else min(timeout, remaining)
         return grpc.aio.ClientCallDetails(

@@ -47,6 +47,7 @@ _OPEN_PREFIXES = (
     "/grpc.reflection.v1.ServerReflection/",
 )
 _DETAILS_METADATA_KEY = "grpc-status-details-bin"
+_OBSERVER_TIMEOUT_SECONDS = 2.0
 _log = get_logger(__name__)
 
 
@@ -201,8 +202,14 @@ class _GuardedCall:
                 call, request = await self._admit(request, context, request_streaming, streaming=request_streaming)
                 async with asyncio.timeout(call.remaining_seconds()):
                     return await inner(request, context)
+        except grpc.aio.AbortError:
+            # The handler has answered by itself, with a status that came from another service.
+            code = _code_name(context)
+            raise
         except Exception as error:  # noqa: BLE001 - the one place that turns any fault into a status
-            code = await self._fail(error, context)
+            known = _known(error)
+            code = code_of(known).name
+            await self._fail(known, context)
         except asyncio.CancelledError:
             code = "CANCELLED"
             raise
@@ -231,8 +238,13 @@ class _GuardedCall:
                     pass
                 finally:
                     await responses.aclose()
+        except grpc.aio.AbortError:
+            code = _code_name(context)
+            raise
         except Exception as error:  # noqa: BLE001 - the one place that turns any fault into a status
-            code = await self._fail(error, context)
+            known = _known(error)
+            code = code_of(known).name
+            await self._fail(known, context)
         except (asyncio.CancelledError, GeneratorExit):
             code = "CANCELLED"
             raise
@@ -267,24 +279,39 @@ class _GuardedCall:
         seconds = default if given is None or given > settings.max_deadline_seconds else max(given, 0.0)
         return time.monotonic() + seconds
 
-    async def _fail(self, error: Exception, context: Context) -> str:
-        if isinstance(error, grpc.aio.AbortError):
-            raise error
-        if isinstance(error, TimeoutError):
-            error = DeadlineExceededError("DEADLINE_EXCEEDED", "the time that the caller gave is over")
+    async def _fail(self, error: Exception, context: Context) -> None:
         code = code_of(error)
         if code is grpc.StatusCode.INTERNAL:
             _log.error("call failed", method=self._method, request_id=self._request_id, exc_info=error)
         elif isinstance(error, (PermissionDeniedError, UnauthenticatedError, NotFoundError)):
             RPC_DENIED_TOTAL.labels(error.reason).inc()
-            if self._owner._observer is not None:
-                await self._owner._observer.denied(self._identity, self._method, error.reason)
+            await self._tell_observer(error.reason)
         elif isinstance(error, CorpusMeshError):
             _log.info("call refused", method=self._method, request_id=self._request_id, reason=error.reason)
         status = to_status(error, request_id=self._request_id)
         details = ((_DETAILS_METADATA_KEY, status.SerializeToString()),)
         await context.abort(code, status.message, trailing_metadata=details)
-        return code.name
+
+    async def _tell_observer(self, reason: str) -> None:
+        if self._owner._observer is None:
+            return
+        try:
+            async with asyncio.timeout(_OBSERVER_TIMEOUT_SECONDS):
+                await self._owner._observer.denied(self._identity, self._method, reason)
+        except Exception as error:  # noqa: BLE001 - the refusal must reach the caller as what it is
+            _log.error("refused call not noted", method=self._method, request_id=self._request_id, exc_info=error)
+
+
+def _known(error: Exception) -> Exception:
+    if isinstance(error, TimeoutError):
+        return DeadlineExceededError("DEADLINE_EXCEEDED", "the time that the caller gave is over")
+    return error
+
+
+def _code_name(context: Context) -> str:
+    """Name the code that a handler has set; gRPC keeps it as a number."""
+    given = context.code()
+    return next((code.name for code in grpc.StatusCode if given in (code, code.value[0])), "UNKNOWN")
 
 
 async def _peek(requests: AsyncIterator[Any]) -> tuple[Any, AsyncIterator[Any]]:

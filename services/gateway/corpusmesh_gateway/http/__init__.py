@@ -1,0 +1,1 @@
+"""HTTP/JSON for every call, transcoded from the contract's `google.api.http` options."""
