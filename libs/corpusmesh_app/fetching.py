@@ -26,14 +26,20 @@ from corpusmesh_core.errors import (
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Allow = Callable[[Address], bool]
 
 _SCHEMES = frozenset({"http", "https"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_URL_CHARACTERS = 4096
 _PIECE_BYTES = 256 * 1024
 _USER_AGENT = "corpusmesh"
-# Public by number, but answered by the platform that a machine runs on.
-_PLATFORM_ADDRESSES = frozenset({ipaddress.ip_address("168.63.129.16")})
+# Public by number, but answered by the platform that a machine runs on; and special networks that Python's own table
+# lacks in some releases.
+_REFUSED_NETWORKS = tuple(
+    ipaddress.ip_network(text)
+    for text in ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24", "100::/64", "5f00::/16")
+)
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 _NAT64_NETWORKS = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 _COMPATIBLE_NETWORK = ipaddress.ip_network("::/96")
 _SUFFIX_BY_MEDIA_TYPE = {
@@ -98,7 +104,8 @@ def is_public(address: Address) -> bool:
         inner = _carried(address)
         if inner is not None:
             return is_public(inner)
-    return address.is_global and not address.is_multicast and address not in _PLATFORM_ADDRESSES
+    refused = any(address.version == network.version and address in network for network in _REFUSED_NETWORKS)
+    return address.is_global and not address.is_multicast and not refused
 
 
 def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
@@ -111,12 +118,13 @@ def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     return None
 
 
-async def check_url(url: str, resolve: Resolver) -> tuple[httpx.URL, str]:
+async def check_url(url: str, resolve: Resolver, allow: Allow = is_public) -> tuple[httpx.URL, str]:
     """Check where a URL leads.
 
     Args:
         url: The URL.
         resolve: Gives all addresses of a host name and port.
+        allow: Tells whether an address may be connected to.
 
     Returns:
         The URL, and the address to connect to.
@@ -134,7 +142,7 @@ async def check_url(url: str, resolve: Resolver) -> tuple[httpx.URL, str]:
         raise NotFoundError("URL_HOST_UNKNOWN", f"the host {parsed.host} has no address; check the URL", url=url)
     for text in addresses:
         address = ipaddress.ip_address(text.split("%", 1)[0])
-        if "%" in text or not is_public(address):
+        if "%" in text or not allow(address):
             raise PermissionDeniedError(
                 "URL_ADDRESS_FORBIDDEN",
                 f"the host {parsed.host} leads to {address}, which is not on the public internet; "
@@ -146,7 +154,12 @@ async def check_url(url: str, resolve: Resolver) -> tuple[httpx.URL, str]:
 
 
 async def fetch(
-    url: str, folder: Path, *, limits: FetchLimits | None = None, resolve: Resolver | None = None
+    url: str,
+    folder: Path,
+    *,
+    limits: FetchLimits | None = None,
+    resolve: Resolver | None = None,
+    allow: Allow = is_public,
 ) -> FetchedFile:
     """Fetch a document.
 
@@ -155,6 +168,7 @@ async def fetch(
         folder: Where to put it.
         limits: Bounds; None for the defaults.
         resolve: Gives all addresses of a host; None to ask the system.
+        allow: Tells whether an address may be connected to.
 
     Returns:
         The document.
@@ -168,7 +182,7 @@ async def fetch(
     try:
         async with asyncio.timeout(bounds.timeout_seconds), _http_client(bounds) as client:
             for _ in range(bounds.max_redirects + 1):
-                target, address = await check_url(current, lookup)
+                target, address = await check_url(current, lookup, allow)
                 _forbid_downgrade(url, current)
                 async with client.stream(
                     "GET",
@@ -221,7 +235,6 @@ def _http_client(bounds: FetchLimits) -> httpx.AsyncClient:
 
 
 def _parse(url: str) -> httpx.URL:
-    reason = "it is not an http or https URL"
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError, ValueError) as error:
@@ -229,7 +242,11 @@ def _parse(url: str) -> httpx.URL:
     if len(url) > _MAX_URL_CHARACTERS:
         raise _invalid(url, f"it is longer than {_MAX_URL_CHARACTERS} characters")
     if parsed.scheme not in _SCHEMES or not parsed.host:
-        raise _invalid(url, reason)
+        raise _invalid(url, "it is not an http or https URL")
+    if parsed.port is not None and not 0 < parsed.port < 65536:
+        raise _invalid(url, "its port is none")
+    if _HOST.fullmatch(parsed.raw_host.decode("ascii").strip("[]")) is None:
+        raise _invalid(url, "its host is none")
     if parsed.userinfo:
         raise _invalid(url, "it carries a user name or password")
     return parsed

@@ -234,8 +234,6 @@ async def access(
 
 async def verify_purge(session: Session, document: DocumentArgument, knowledge_base: KnowledgeBaseOption = "") -> None:
     """Count what is left of a deleted document in every store; fails while anything is."""
-    from corpusmesh_app.cli.shapes import run_shape
-
     async with session.client() as client:
         name = document
         if not document.startswith("knowledgeBases/"):
@@ -253,7 +251,6 @@ async def verify_purge(session: Session, document: DocumentArgument, knowledge_b
         "record_count": left.record_count,
         "object_count": left.object_count,
         "row_count": left.row_count,
-        "runs": [run_shape(run) for run in left.runs],
     }
     state = "Purged" if left.purged else "Not purged"
     counts = f"{left.record_count} records, {left.object_count} objects, {left.row_count} rows left"

@@ -39,7 +39,8 @@ def parse_plan(text: str) -> pb.RetrievalPlan:
     if name in _FUSIONS:
         return pb.RetrievalPlan(fusion=_FUSIONS[name])
     try:
-        return json_format.Parse(name, pb.RetrievalPlan())
+        # Parse takes "[]" for an empty message.
+        return json_format.Parse(name if name.startswith("{") else "none", pb.RetrievalPlan())
     except json_format.ParseError as error:
         raise InvalidArgumentError(
             "PLAN_INVALID",

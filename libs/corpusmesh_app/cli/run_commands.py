@@ -142,6 +142,5 @@ async def _run_name(client: "CorpusMeshClient", run: str, knowledge_base: str) -
         return run
     if not knowledge_base:
         raise InvalidArgumentError("RUN_NAME_SHORT", f"give the full name of the run {run!r}, or say --kb")
-    from corpusmesh_client.names import resource_name
-
-    return resource_name(f"{(await client.resolve_knowledge_base(knowledge_base)).name}/runs", run)
+    # Identifiers of runs are wider than others; the mesh checks them.
+    return f"{(await client.resolve_knowledge_base(knowledge_base)).name}/runs/{run}"
