@@ -124,3 +124,18 @@ class DeadlineExceededError(CorpusMeshError):
 
 class InternalError(CorpusMeshError):
     """A fault of ours; its text stays in the log."""
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """Find what a caller should hear of: task groups wrap what their tasks raise.
+
+    Args:
+        error: Any exception.
+
+    Returns:
+        The first error of this tree inside a group, else the group's first exception, else the error itself.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [first_cause(inner) for inner in error.exceptions]
+    return next((leaf for leaf in leaves if isinstance(leaf, CorpusMeshError)), leaves[0])

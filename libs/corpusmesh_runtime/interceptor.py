@@ -21,6 +21,7 @@ from corpusmesh_core.errors import (
     NotFoundError,
     PermissionDeniedError,
     UnauthenticatedError,
+    first_cause,
 )
 from corpusmesh_core.tenancy import Identity
 from corpusmesh_runtime.config import ServerSettings
@@ -303,6 +304,7 @@ class _GuardedCall:
 
 
 def _known(error: Exception) -> Exception:
+    error = first_cause(error)
     if isinstance(error, TimeoutError):
         return DeadlineExceededError("DEADLINE_EXCEEDED", "the time that the caller gave is over")
     return error

@@ -1,0 +1,7 @@
+"""gRPC handlers: they connect wire messages to stores, and decide nothing themselves."""
+
+from corpusmesh_ingest.handlers.documents import DocumentHandlers
+from corpusmesh_ingest.handlers.knowledge_bases import KnowledgeBaseHandlers
+from corpusmesh_ingest.handlers.runs import RunHandlers
+
+__all__ = ["DocumentHandlers", "KnowledgeBaseHandlers", "RunHandlers"]

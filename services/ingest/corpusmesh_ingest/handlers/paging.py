@@ -1,0 +1,76 @@
+"""Pages: sizes within bounds, and tokens that only fit the listing they came from."""
+
+import base64
+import binascii
+import hashlib
+
+from corpusmesh_core.errors import InvalidArgumentError
+
+_DEFAULT_PAGE_SIZE = 50
+_MAX_PAGE_SIZE = 500
+
+
+def page_size_of(page_size: int) -> int:
+    """Read a page size.
+
+    Args:
+        page_size: The request's.
+
+    Returns:
+        50 for 0, at most 500.
+
+    Raises:
+        InvalidArgumentError: If it is negative.
+    """
+    if page_size < 0:
+        raise InvalidArgumentError("PAGE_SIZE_INVALID", "page_size must not be negative", field="page_size")
+    return min(page_size or _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE)
+
+
+def make_page_token(listing: str, key: str) -> str:
+    """Make the token of the next page.
+
+    Args:
+        listing: What is listed, such as method and parent.
+        key: Last key of this page.
+
+    Returns:
+        An opaque token.
+    """
+    return base64.urlsafe_b64encode(f"{_digest(listing)}{key}".encode()).decode().rstrip("=")
+
+
+def read_page_token(listing: str, token: str) -> str:
+    """Read a token.
+
+    Args:
+        listing: What is listed.
+        token: What `make_page_token` made for the same listing; "" for the first page.
+
+    Returns:
+        The key after which the page begins; "" for the first page.
+
+    Raises:
+        InvalidArgumentError: If it is no token of this listing.
+    """
+    if not token:
+        return ""
+    try:
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError) as error:
+        raise _invalid() from error
+    if not text.startswith(_digest(listing)):
+        raise _invalid()
+    return text[8:]
+
+
+def _digest(listing: str) -> str:
+    return hashlib.sha256(listing.encode()).hexdigest()[:8]
+
+
+def _invalid() -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "PAGE_TOKEN_INVALID",
+        "page_token must be the next_page_token of the same listing; leave it empty for the first page",
+        field="page_token",
+    )

@@ -1,0 +1,296 @@
+"""Takes an upload stream apart: bytes to the object store, groups of documents to the run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from google.rpc.status_pb2 import Status
+
+from corpusmesh.ingest.v1 import document_service_pb2 as pb
+from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError, OverloadedError
+from corpusmesh_core.ports.objects import ObjectInfo, ObjectStore, originals_prefix
+from corpusmesh_core.ports.runs import IngestOptions, RunStore
+from corpusmesh_core.tenancy import KnowledgeBase, Upload, document_id_for_name
+from corpusmesh_ingest.config import IngestSettings
+from corpusmesh_ingest.convert import acl_of, config_hash, display_name_of, metadata_values, version_name
+from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.status import to_status
+from corpusmesh_runtime.tracing import outgoing_headers
+
+_GROUP_DOCUMENTS = 64
+_GROUP_BYTES = 4 * 1024 * 1024
+_PUTS_IN_FLIGHT = 8
+_MAX_PIECE_BYTES = 1024 * 1024
+_DIGEST_CHARACTERS = 64
+
+
+class PieceStream(Protocol):
+    """The messages of an upload, with a look at the next one."""
+
+    async def peek(self) -> pb.UploadDocumentsRequest | None:
+        """Give the next message without taking it; None at the end."""
+        ...
+
+    async def take(self) -> pb.UploadDocumentsRequest | None:
+        """Take the next message; None at the end."""
+        ...
+
+
+class Pieces:
+    """A look-ahead of one over the messages of a call."""
+
+    def __init__(self, messages: AsyncIterator[pb.UploadDocumentsRequest]) -> None:
+        """Wrap the messages.
+
+        Args:
+            messages: What gRPC hands over.
+        """
+        self._messages = messages
+        self._next: pb.UploadDocumentsRequest | None = None
+        self._ended = False
+
+    async def peek(self) -> pb.UploadDocumentsRequest | None:
+        """Give the next message without taking it; None at the end."""
+        if self._next is None and not self._ended:
+            self._next = await anext(self._messages, None)
+            self._ended = self._next is None
+        return self._next
+
+    async def take(self) -> pb.UploadDocumentsRequest | None:
+        """Take the next message; None at the end."""
+        message = await self.peek()
+        self._next = None
+        return message
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A document whose bytes are on their way to the store."""
+
+    place: int
+    header: pb.DocumentHeader
+    stored: Awaitable[ObjectInfo]
+
+
+@dataclass(slots=True)
+class UploadSession:
+    """One upload stream.
+
+    Attributes:
+        call: The call.
+        knowledge_base: Where the documents go.
+        settings: The stream's first message.
+        objects: Takes the bytes.
+        runs: Takes the documents.
+        limits: Bounds.
+        results: One entry for each document so far.
+        run_id: The run; "" before the first group was accepted.
+    """
+
+    call: CallContext
+    knowledge_base: KnowledgeBase
+    settings: pb.UploadSettings
+    objects: ObjectStore
+    runs: RunStore
+    limits: IngestSettings
+    results: list[pb.UploadedDocument] = field(default_factory=list)
+    run_id: str = ""
+    _pending: list[_Pending] = field(default_factory=list)
+    _pending_bytes: int = 0
+
+    async def take_all(self, pieces: PieceStream) -> pb.UploadDocumentsResponse:
+        """Take every document of the stream.
+
+        Args:
+            pieces: The messages after the settings.
+
+        Returns:
+            The run and what became of each document.
+
+        Raises:
+            InvalidArgumentError: If the stream has another shape, or holds too many documents or none.
+        """
+        gate = asyncio.Semaphore(_PUTS_IN_FLIGHT)
+        async with asyncio.TaskGroup() as group:
+            while (message := await pieces.take()) is not None:
+                if message.WhichOneof("piece") != "header":
+                    raise InvalidArgumentError(
+                        "UPLOAD_OUT_OF_ORDER", "the stream is: settings, then for every document a header and its data"
+                    )
+                if len(self.results) >= self.limits.max_documents_per_upload:
+                    raise InvalidArgumentError(
+                        "UPLOAD_TOO_MANY_DOCUMENTS",
+                        f"one upload takes at most {self.limits.max_documents_per_upload} documents; split it",
+                        limit=self.limits.max_documents_per_upload,
+                    )
+                await self._take_document(message.header, pieces, gate, group)
+                if len(self._pending) >= _GROUP_DOCUMENTS or self._pending_bytes >= _GROUP_BYTES:
+                    await self._accept(is_last=False)
+            if not self.results:
+                raise InvalidArgumentError("UPLOAD_EMPTY", "the stream holds no document", field="header")
+            await self._accept(is_last=True)
+        run = f"knowledgeBases/{self.knowledge_base.knowledge_base_id}/runs/{self.run_id}" if self.run_id else ""
+        return pb.UploadDocumentsResponse(run=run, documents=self.results)
+
+    async def _take_document(
+        self, header: pb.DocumentHeader, pieces: PieceStream, gate: asyncio.Semaphore, group: asyncio.TaskGroup
+    ) -> None:
+        place = len(self.results)
+        self.results.append(pb.UploadedDocument(display_name=header.display_name[:1024]))
+        head = bytearray()
+        while len(head) <= self.limits.spool_memory_bytes and (data := await self._next_data(pieces)) is not None:
+            head += data
+        try:
+            _check_header(header)
+            if await _has_data(pieces):
+                # Larger than memory takes: the store reads on from the stream, which holds the caller back.
+                info = await self._store(self._chain(bytes(head), pieces))
+                stored: Awaitable[ObjectInfo] = _ready(info)
+            else:
+                stored = group.create_task(self._store_small(bytes(head), gate))
+        except CorpusMeshError as error:
+            if not isinstance(error, InvalidArgumentError):
+                raise
+            self.results[place].error.CopyFrom(_status(error, self.call))
+            while await self._next_data(pieces) is not None:
+                pass
+            return
+        self._pending.append(_Pending(place, header, stored))
+        self._pending_bytes += len(head)
+
+    async def _store_small(self, content: bytes, gate: asyncio.Semaphore) -> ObjectInfo:
+        async with gate:
+            return await self._store(content)
+
+    async def _store(self, content: bytes | AsyncIterator[bytes]) -> ObjectInfo:
+        return await self.objects.put_content(
+            originals_prefix(self.call.identity.tenant_id),
+            content,
+            max_byte_count=self.limits.max_document_bytes,
+            timeout_seconds=self.call.remaining_seconds(),
+        )
+
+    async def _chain(self, head: bytes, pieces: PieceStream) -> AsyncIterator[bytes]:
+        yield head
+        while (data := await self._next_data(pieces)) is not None:
+            yield data
+
+    async def _next_data(self, pieces: PieceStream) -> bytes | None:
+        if not await _has_data(pieces):
+            return None
+        message = await pieces.take()
+        data = message.data if message is not None else b""
+        if len(data) > _MAX_PIECE_BYTES:
+            raise InvalidArgumentError(
+                "UPLOAD_PIECE_TOO_LARGE", f"a data message takes at most {_MAX_PIECE_BYTES} bytes", field="data"
+            )
+        return data
+
+    async def _accept(self, *, is_last: bool) -> None:
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        uploads: list[Upload] = []
+        places: list[int] = []
+        for item in pending:
+            info = await item.stored
+            if item.header.sha256 and item.header.sha256.lower() != info.sha256:
+                error = InvalidArgumentError(
+                    "UPLOAD_DIGEST_MISMATCH", "the bytes do not have the given sha256; send them again", field="sha256"
+                )
+                self.results[item.place].error.CopyFrom(_status(error, self.call))
+                continue
+            uploads.append(_upload(item.header, info))
+            places.append(item.place)
+        if not uploads and not (is_last and self.run_id):
+            return
+        result = await self.runs.ingest(
+            self.call.identity,
+            self.knowledge_base.knowledge_base_id,
+            uploads,
+            IngestOptions(
+                run_id=self.run_id,
+                request_id=self.settings.request_id,
+                is_interactive=self.settings.interactive,
+                hold_publish=self.settings.hold_publish,
+                is_last=is_last,
+                config_hash=config_hash(self.knowledge_base.config),
+                headers={**outgoing_headers(), "request_id": self.call.request_id},
+            ),
+        )
+        self.run_id = result.run_id
+        for place, version, unchanged in zip(places, result.versions, result.unchanged, strict=True):
+            self.results[place].version = version_name(version)
+            self.results[place].unchanged = unchanged
+
+
+async def _has_data(pieces: PieceStream) -> bool:
+    message = await pieces.peek()
+    return message is not None and message.WhichOneof("piece") == "data"
+
+
+async def _ready(info: ObjectInfo) -> ObjectInfo:
+    return info
+
+
+def _check_header(header: pb.DocumentHeader) -> None:
+    display_name_of(header.display_name, field="header.display_name")
+    metadata_values(header.metadata, field="header.metadata")
+    if header.HasField("access"):
+        acl_of(header.access)
+    if header.sha256 and len(header.sha256) != _DIGEST_CHARACTERS:
+        raise InvalidArgumentError("SHA256_INVALID", "sha256 is 64 hexadecimal digits", field="header.sha256")
+    if header.document_id and not _is_identifier(header.document_id):
+        raise InvalidArgumentError(
+            "DOCUMENT_ID_INVALID",
+            "a document's identifier is 1 to 63 of a-z, 0-9 and -; leave it empty to have one made",
+            field="header.document_id",
+        )
+
+
+def _is_identifier(text: str) -> bool:
+    return len(text) <= 63 and all(character in "abcdefghijklmnopqrstuvwxyz0123456789-" for character in text)
+
+
+def _upload(header: pb.DocumentHeader, info: ObjectInfo) -> Upload:
+    name = display_name_of(header.display_name, field="header.display_name")
+    return Upload(
+        document_id=header.document_id or document_id_for_name(name),
+        display_name=name,
+        original_sha256=info.sha256,
+        size_bytes=info.byte_count,
+        title=header.title[:1024],
+        source_uri=header.source_uri[:4096],
+        metadata=metadata_values(header.metadata, field="header.metadata") if header.metadata else None,
+        acl=acl_of(header.access) if header.HasField("access") else None,
+    )
+
+
+def _status(error: CorpusMeshError, call: CallContext) -> Status:
+    return to_status(error, request_id=call.request_id)
+
+
+class UploadGate:
+    """Bounds the uploads taken at once; one more is refused at once, never kept waiting."""
+
+    def __init__(self, limit: int) -> None:
+        """Create the gate.
+
+        Args:
+            limit: Uploads at once.
+        """
+        self._limit = limit
+        self._open = 0
+
+    def __enter__(self) -> None:
+        """Enter.
+
+        Raises:
+            OverloadedError: UPLOADS_BUSY if the limit is reached.
+        """
+        if self._open >= self._limit:
+            raise OverloadedError("UPLOADS_BUSY", "too many uploads at once; try again shortly", limit=self._limit)
+        self._open += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Leave."""
+        self._open -= 1

@@ -1,0 +1,87 @@
+"""Stage embed: chunks to vectors, in calls that are full whatever the sizes of the documents."""
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.metadata import DocumentStore
+from corpusmesh_core.ports.objects import ObjectStore, artefact_key
+from corpusmesh_core.ports.work import StageOutcome, VersionPatch
+from corpusmesh_ingest.artefacts import pack_vectors, unpack_chunks
+from corpusmesh_ingest.config import IngestSettings
+from corpusmesh_ingest.records import embedded_text, title_of
+from corpusmesh_ingest.stages.artefact_access import read_artefacts
+from corpusmesh_runtime.worker import TaskContext
+
+
+class EmbedStage:
+    """Embeds the chunks of a batch through the embed service."""
+
+    def __init__(
+        self, documents: DocumentStore, objects: ObjectStore, embedder: Embedder, settings: IngestSettings
+    ) -> None:
+        """Create the stage.
+
+        Args:
+            documents: Reads versions.
+            objects: Artefacts.
+            embedder: The embed service.
+            settings: Size and number of calls.
+        """
+        self._documents = documents
+        self._objects = objects
+        self._embedder = embedder
+        self._settings = settings
+
+    async def __call__(self, context: TaskContext) -> StageOutcome:
+        """Embed a batch.
+
+        Args:
+            context: The claim and its time.
+
+        Returns:
+            The artefact's key for every document.
+        """
+        claim = context.claim
+        versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
+        chunks = await read_artefacts(
+            self._objects, versions, "chunks", unpack_chunks, timeout_seconds=context.remaining_seconds()
+        )
+        texts: list[str] = []
+        for version in versions:
+            title = title_of(version)
+            texts.extend(embedded_text(title, chunk.text)[:MAX_TEXT_BYTES] for chunk in chunks[version.ordinal])
+        matrix = await self._embed(context, texts)
+        vectors: dict[int, NDArray[np.float32]] = {}
+        start = 0
+        for version in versions:
+            count = len(chunks[version.ordinal])
+            vectors[version.ordinal] = matrix[start : start + count]
+            start += count
+        key = artefact_key(claim.tenant_id, claim.run_id, f"{claim.task_id}.vectors")
+        await self._objects.put(key, pack_vectors(vectors), timeout_seconds=context.remaining_seconds())
+        context.reach("after_artefact")
+        return StageOutcome(
+            patches=tuple(VersionPatch(ordinal=ordinal, artefacts={"vectors": key}) for ordinal in vectors)
+        )
+
+    async def _embed(self, context: TaskContext, texts: Sequence[str]) -> NDArray[np.float32]:
+        size = self._settings.embed_batch_texts
+        gate = asyncio.Semaphore(self._settings.embed_calls_in_flight)
+
+        async def call(start: int) -> NDArray[np.float32]:
+            async with gate:
+                result = await self._embedder.embed(
+                    texts[start : start + size],
+                    role=EmbedRole.PASSAGE,
+                    lane=EmbedLane.BULK,
+                    deadline_seconds=context.remaining_seconds(),
+                )
+            return result.vectors
+
+        async with asyncio.TaskGroup() as group:
+            calls = [group.create_task(call(start)) for start in range(0, len(texts), size)]
+        return np.concatenate([task.result() for task in calls])

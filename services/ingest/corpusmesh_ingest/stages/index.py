@@ -1,0 +1,65 @@
+"""Stage index: chunks and vectors to records, written beside what is published."""
+
+from corpusmesh_core.ports.index import RecordIndex
+from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
+from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.ports.work import StageOutcome
+from corpusmesh_core.records import Record
+from corpusmesh_ingest.artefacts import unpack_chunks, unpack_vectors
+from corpusmesh_ingest.records import chunk_records
+from corpusmesh_ingest.stages.artefact_access import read_artefacts
+from corpusmesh_runtime.identity import service_identity
+from corpusmesh_runtime.worker import TaskContext
+
+
+class IndexStage:
+    """Writes the records of a batch; ids are deterministic, so writing twice is writing once."""
+
+    def __init__(
+        self,
+        documents: DocumentStore,
+        knowledge_bases: KnowledgeBaseStore,
+        objects: ObjectStore,
+        index: RecordIndex,
+    ) -> None:
+        """Create the stage.
+
+        Args:
+            documents: Reads versions.
+            knowledge_bases: Reads the embedding space.
+            objects: Artefacts.
+            index: The record index.
+        """
+        self._documents = documents
+        self._knowledge_bases = knowledge_bases
+        self._objects = objects
+        self._index = index
+
+    async def __call__(self, context: TaskContext) -> StageOutcome:
+        """Write a batch.
+
+        Args:
+            context: The claim and its time.
+
+        Returns:
+            Nothing more to know: every record is in the index.
+        """
+        claim = context.claim
+        versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
+        knowledge_base = await self._knowledge_bases.get(
+            service_identity("ingest", tenant_id=claim.tenant_id), claim.knowledge_base_id
+        )
+        chunks = await read_artefacts(
+            self._objects, versions, "chunks", unpack_chunks, timeout_seconds=context.remaining_seconds()
+        )
+        vectors = await read_artefacts(
+            self._objects, versions, "vectors", unpack_vectors, timeout_seconds=context.remaining_seconds()
+        )
+        records: list[Record] = []
+        for version in versions:
+            records.extend(chunk_records(version, chunks[version.ordinal], vectors[version.ordinal]))
+        await self._index.write(
+            claim.tenant_id, knowledge_base.space_id, records, timeout_seconds=context.remaining_seconds()
+        )
+        context.reach("after_index")
+        return StageOutcome()

@@ -1,0 +1,80 @@
+"""Stages purge, verify and clean-up: nothing of a removed version stays in any store.
+
+Rule 8 of `research/reliability.md` 2.3: a worker that was thought dead may write late, so a second look follows after
+every lease and the index's memory of deleted ids have run out.
+"""
+
+from collections.abc import Sequence
+
+from corpusmesh_core.errors import UnavailableError
+from corpusmesh_core.orchestration.values import Stage
+from corpusmesh_core.ports.index import RecordIndex, RecordSelection
+from corpusmesh_core.ports.metadata import DocumentStore, PurgeStore
+from corpusmesh_core.ports.objects import ObjectStore, artefacts_prefix, original_key
+from corpusmesh_core.ports.work import StageOutcome
+from corpusmesh_core.tenancy import VersionRow
+from corpusmesh_runtime.worker import TaskContext
+
+
+class PurgeStage:
+    """Removes records, artefacts and originals of versions; serves the stages purge, verify and clean-up alike."""
+
+    def __init__(self, documents: DocumentStore, purges: PurgeStore, objects: ObjectStore, index: RecordIndex) -> None:
+        """Create the stage.
+
+        Args:
+            documents: Reads versions.
+            purges: Tells which originals nobody else needs.
+            objects: Originals and artefacts.
+            index: The record index.
+        """
+        self._documents = documents
+        self._purges = purges
+        self._objects = objects
+        self._index = index
+
+    async def __call__(self, context: TaskContext) -> StageOutcome:
+        """Remove what is left of a batch and prove it.
+
+        Args:
+            context: The claim and its time.
+
+        Returns:
+            Nothing more to know.
+
+        Raises:
+            UnavailableError: PURGE_INCOMPLETE if records are still there: the stage is tried again.
+        """
+        claim = context.claim
+        versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
+        if claim.parts:
+            await self._index.delete_by_publishers(
+                claim.tenant_id, list(claim.parts), timeout_seconds=context.remaining_seconds()
+            )
+            left = await self._index.count(
+                claim.tenant_id,
+                None,
+                RecordSelection(publishers=list(claim.parts)),
+                timeout_seconds=context.remaining_seconds(),
+            )
+            if left:
+                raise UnavailableError("PURGE_INCOMPLETE", "records are still there", record_count=left)
+        context.reach("after_index")
+        await self._remove_objects(context, versions)
+        context.reach("after_artefact")
+        return StageOutcome()
+
+    async def _remove_objects(self, context: TaskContext, versions: Sequence[VersionRow]) -> None:
+        claim = context.claim
+        if claim.stage is Stage.CLEANUP:
+            await self._objects.delete_prefix(
+                artefacts_prefix(claim.tenant_id, claim.run_id), timeout_seconds=context.remaining_seconds()
+            )
+            return
+        # An artefact holds a whole batch: it goes with the first of its documents, and the others can do without.
+        for key in {key for version in versions for key in version.artefacts.values()}:
+            await self._objects.delete(key, timeout_seconds=context.remaining_seconds())
+        for sha256 in await self._purges.unshared_originals(claim.tenant_id, list(claim.parts)):
+            await self._objects.delete(
+                original_key(claim.tenant_id, sha256), timeout_seconds=context.remaining_seconds()
+            )
