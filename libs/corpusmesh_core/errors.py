@@ -126,7 +126,7 @@ class InternalError(CorpusMeshError):
     """A fault of ours; its text stays in the log."""
 
 
-def first_cause(error: BaseException) -> BaseException:
+def first_cause(error: Exception) -> Exception:
     """Find what a caller should hear of: task groups wrap what their tasks raise.
 
     Args:
@@ -135,7 +135,7 @@ def first_cause(error: BaseException) -> BaseException:
     Returns:
         The first error of this tree inside a group, else the group's first exception, else the error itself.
     """
-    if not isinstance(error, BaseExceptionGroup):
+    if not isinstance(error, ExceptionGroup):
         return error
     leaves = [first_cause(inner) for inner in error.exceptions]
     return next((leaf for leaf in leaves if isinstance(leaf, CorpusMeshError)), leaves[0])
