@@ -65,7 +65,7 @@ class AnswerFilter:
         """
         self._thought = LeadingThought()
         self._scanner = _AnswerScanner(labels, allowed_hosts)
-        self._guard = AddressGuard(allowed_hosts)
+        self._guard = AddressGuard(self._scanner.cited.keys(), allowed_hosts)
 
     def feed(self, delta: str) -> str:
         """Take the model's next piece.
@@ -228,15 +228,13 @@ class _AnswerScanner(StreamScanner):
         following = cursor.at(position + 1)
         if following.isalnum() or following == "/":
             end = tag_end(cursor, position)
-            if end is None:
-                self._on_plain()
-                return position + 1, "< "
             inside = cursor.text[position + 1 : end]
-            if is_autolink(inside):
+            is_closed = cursor.text[end : end + 1] == ">"
+            if is_closed and is_autolink(inside):
                 self.removed_count += 1
                 self._on_plain()
                 return end + 1, inside
-            if is_active_tag(inside):
+            if is_closed and is_active_tag(inside):
                 self.removed_count += 1
                 return end + 1, ""
         self._on_plain()

@@ -9,7 +9,6 @@ from collections.abc import Collection
 
 from corpusmesh_core.citation.cursor import Cursor
 from corpusmesh_core.citation.links import (
-    MAX_TARGET_CHARACTERS,
     bare_url_text,
     is_active_tag,
     is_allowed_link,
@@ -36,13 +35,15 @@ class AddressGuard(StreamScanner):
         broken_count: Addresses that were shortened or broken.
     """
 
-    def __init__(self, allowed_hosts: Collection[str]) -> None:
+    def __init__(self, cited: Collection[int], allowed_hosts: Collection[str]) -> None:
         """Start at the beginning of a text.
 
         Args:
+            cited: Labels that the text cites so far, as the first filter finds them; any other marker is broken.
             allowed_hosts: Hosts in lower case whose links stay.
         """
         super().__init__(_TRIGGERS)
+        self._cited = cited
         self._allowed_hosts = allowed_hosts
         self.broken_count = 0
 
@@ -60,6 +61,8 @@ class AddressGuard(StreamScanner):
         marker = self._canonical_marker(cursor, position)
         if marker:
             end = position + len(marker)
+            if int(marker[4:-1]) not in self._cited:
+                return end, marker.replace(":", " ")
             # A marker must not become the label of a link.
             return end, marker + " " if cursor.at(end) == "(" else marker
         link = parse_link(cursor, position)
@@ -110,8 +113,10 @@ class AddressGuard(StreamScanner):
         if not (following.isalnum() or following == "/"):
             return position + 1, "<"
         end = tag_end(cursor, position)
-        inside = "" if end is None else cursor.text[position + 1 : end]
-        if end is not None and not is_active_tag(inside) and not is_autolink(inside):
+        inside = cursor.text[position + 1 : end]
+        is_closed = cursor.text[end : end + 1] == ">"
+        is_whole = is_closed or end == len(cursor.text)
+        if is_whole and not is_active_tag(inside) and not (is_closed and is_autolink(inside)):
             return position + 1, "<"
         self.broken_count += 1
         return position + 1, "< "
@@ -119,15 +124,14 @@ class AddressGuard(StreamScanner):
     def _address(self, cursor: Cursor, position: int) -> tuple[int, str]:
         if not self._begins_address(cursor, position):
             return position + 1, cursor.at(position)
-        end = url_end(cursor, position)
+        end, is_cut = url_end(cursor, position)
         url = cursor.text[position:end]
         replacement = bare_url_text(url, self._allowed_hosts)
         if replacement is None:
             return end, url
-        following = cursor.at(end)
         self.broken_count += 1
-        # What an over-long address goes on with must not join the host's name.
-        return end, replacement if end - position < MAX_TARGET_CHARACTERS or not following else replacement + " "
+        # What an over-long address goes on with must not join the host's name to a new one.
+        return end, replacement + " " if is_cut else replacement
 
     def _begins_address(self, cursor: Cursor, position: int) -> bool:
         for scheme in _SCHEMES:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from corpusmesh_core.citation.cursor import Cursor
 
-MAX_LABEL_CHARACTERS = 1000
+MAX_LABEL_CHARACTERS = 256
 MAX_TARGET_CHARACTERS = 2048
+_MAX_DEPTH = 8
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_URL_END = frozenset(" \t\r\n\"'`<>|\\^{}\u00a0\u3000。，、；：！？（）【】《》「」『』“”‘’")
+_ADDRESS_LITERAL = frozenset("0123456789abcdefABCDEF:.%")
+_URL_END = frozenset("[] \t\r\n\"'`<>|\\^{}\u00a0\u3000。，、；：！？（）【】《》「」『』“”‘’")
 _TRAILING = ".,;:!?)]*_~"
 _HARMLESS_TARGET = re.compile(r"[\w\s,+*-]*")
 _URL_LIKE = re.compile(r"<?\s*(?:[a-z][a-z0-9+.-]*:|[/\\]|www\.)", re.IGNORECASE)
@@ -83,36 +85,33 @@ def parse_link(cursor: Cursor, start: int) -> LinkSyntax | None:
 
 
 def _label_end(cursor: Cursor, start: int) -> int | None:
+    """Find the "]" that belongs to the "[" at `start`; None where there is none near."""
+    return _closing(cursor, start, "[", "]", MAX_LABEL_CHARACTERS)
+
+
+def _target_end(cursor: Cursor, start: int) -> int | None:
+    """Find the ")" that belongs to the "(" before `start`; None where there is none near."""
+    return _closing(cursor, start - 1, "(", ")", MAX_TARGET_CHARACTERS)
+
+
+def _closing(cursor: Cursor, start: int, opener: str, closer: str, max_characters: int) -> int | None:
+    limit = start + max_characters
+    # Without this, a run of openers costs a look at the whole window for each of them.
+    if cursor.text.find(closer, start, limit) < 0 and len(cursor.text) >= limit:
+        return None
     depth = 0
     position = start
-    while position - start < MAX_LABEL_CHARACTERS:
+    while position < limit:
         character = cursor.at(position)
         if character == "" or (character == "\n" and cursor.at(position + 1) == "\n"):
             return None
         if character == "\\":
             position += 1
-        elif character == "[":
+        elif character == opener:
             depth += 1
-        elif character == "]":
-            depth -= 1
-            if depth == 0:
-                return position
-        position += 1
-    return None
-
-
-def _target_end(cursor: Cursor, start: int) -> int | None:
-    depth = 1
-    position = start
-    while position - start < MAX_TARGET_CHARACTERS:
-        character = cursor.at(position)
-        if character == "":
-            return None
-        if character == "\\":
-            position += 1
-        elif character == "(":
-            depth += 1
-        elif character == ")":
+            if depth > _MAX_DEPTH:
+                return None
+        elif character == closer:
             depth -= 1
             if depth == 0:
                 return position
@@ -132,7 +131,7 @@ def is_plain_target(target: str) -> bool:
     return _HARMLESS_TARGET.fullmatch(target) is not None
 
 
-def url_end(cursor: Cursor, start: int) -> int:
+def url_end(cursor: Cursor, start: int) -> tuple[int, bool]:
     """Find where a bare URL ends.
 
     Args:
@@ -140,17 +139,32 @@ def url_end(cursor: Cursor, start: int) -> int:
         start: Position of its first character.
 
     Returns:
-        Position after its last character, without closing punctuation.
+        Position after its last character, without closing punctuation, and whether the URL is longer than that.
     """
     end = start
     while end - start < MAX_TARGET_CHARACTERS:
         character = cursor.at(end)
+        if character == "[" and cursor.text.find("//", start, end) == end - 2:
+            literal_end = _after_address_literal(cursor, end)
+            if literal_end > end:
+                end = literal_end
+                continue
         if character == "" or character in _URL_END:
             break
         end += 1
+    else:
+        return end, True
     while end > start and cursor.text[end - 1] in _TRAILING:
         end -= 1
-    return end
+    return end, False
+
+
+def _after_address_literal(cursor: Cursor, start: int) -> int:
+    """Step over the `[::1]` of a URL; not at all where it is something else."""
+    end = start + 1
+    while end - start < 48 and cursor.at(end) in _ADDRESS_LITERAL:
+        end += 1
+    return end + 1 if cursor.at(end) == "]" else start
 
 
 def host_of(url: str) -> str:
@@ -162,8 +176,8 @@ def host_of(url: str) -> str:
     Returns:
         Host in lower case without user and port; "" where there is none.
     """
-    _, found, rest = url.partition("//")
-    authority = re.split(r"[/?#\\]", rest if found else url, maxsplit=1)[0]
+    rest = url if url[:4].lower() == "www." else url.partition("//")[2]
+    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
     host = authority.rpartition("@")[2].lower()
     return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
 
@@ -178,7 +192,13 @@ def is_allowed_link(url: str, allowed_hosts: Collection[str]) -> bool:
     Returns:
         True where it may stay.
     """
-    return re.fullmatch(r"https?://[\x21-\x7e]+", url) is not None and "\\" not in url and host_of(url) in allowed_hosts
+    is_clean = re.fullmatch(r"https?://[\x21-\x7e]+", url) is not None and "\\" not in url and not _holds_another(url)
+    return is_clean and host_of(url) in allowed_hosts
+
+
+def _holds_another(url: str) -> bool:
+    """Tell whether a URL carries a second one, as for a redirect."""
+    return "://" in url.partition("//")[2] or "www." in url.partition("//")[2].lower()
 
 
 def bare_url_text(url: str, allowed_hosts: Collection[str]) -> str | None:
@@ -192,30 +212,30 @@ def bare_url_text(url: str, allowed_hosts: Collection[str]) -> str | None:
         None where it stays as it is, else what replaces it: the host's name, without the path that can carry data.
     """
     host = host_of(url)
-    if host in _LOOPBACK or host in allowed_hosts:
+    if (host in _LOOPBACK or host in allowed_hosts) and not _holds_another(url):
         return None
-    return re.sub(r"[^\w.-]", "", host.removeprefix("www."))
+    name = re.sub(r"[^\w.-]", "", host).replace("www.", "www ")
+    # A host of digits alone, or none, could complete the marker that it stands in: `[ID:http://1203]`.
+    return name if re.search(r"[^\W\d]", name) else f"{name}…"
 
 
-def tag_end(cursor: Cursor, start: int) -> int | None:
-    """Find the ">" of what begins with "<".
+def tag_end(cursor: Cursor, start: int) -> int:
+    """Find where what begins with "<" ends.
 
     Args:
         cursor: The text.
         start: Position of "<".
 
     Returns:
-        Position of ">", or None where it is too far away or missing.
+        Position of ">", of the end of the text, or of the last character looked at.
     """
-    position = start + 1
-    while position - start < MAX_TARGET_CHARACTERS:
-        character = cursor.at(position)
-        if character == "":
-            return None
-        if character == ">":
-            return position
-        position += 1
-    return None
+    limit = start + MAX_TARGET_CHARACTERS
+    found = cursor.text.find(">", start, limit)
+    if found >= 0:
+        return found
+    if len(cursor.text) < limit:
+        cursor.at(len(cursor.text))
+    return min(len(cursor.text), limit)
 
 
 def is_autolink(inside: str) -> bool:
