@@ -1,8 +1,8 @@
 """The connection pool, and the two kinds of transaction: one tenant's, and the system's own.
 
-Bounds learnt by breaking it (`research/reliability.md` 2.1 and rule 4): getting a connection has a deadline of its own, a
-command gives up before its caller does, and a connection that was interrupted is thrown away, since asking it for anything
-would wait again.
+Bounds learnt by breaking it (`research/reliability.md` 2.1 and rule 4): getting a connection has a deadline of its own,
+a command gives up before its caller does, and a connection that was interrupted is thrown away, since asking it for
+anything would wait again.
 """
 
 import asyncio

@@ -120,7 +120,6 @@ CREATE TABLE documents (
     FOREIGN KEY (tenant_id, knowledge_base_id) REFERENCES knowledge_bases
 );
 CREATE INDEX documents_restricted ON documents (tenant_id, knowledge_base_id) WHERE acl_restricted;
-CREATE INDEX documents_leaving ON documents (tenant_id, knowledge_base_id) WHERE state <> 'active';
 
 CREATE TABLE versions (
     tenant_id text NOT NULL,
@@ -155,6 +154,7 @@ CREATE TABLE versions (
 CREATE INDEX versions_by_run ON versions (tenant_id, run_id);
 CREATE INDEX versions_waiting ON versions (tenant_id, knowledge_base_id)
     WHERE state = 'ready' AND publish_time IS NULL;
+CREATE INDEX versions_purged ON versions (tenant_id, knowledge_base_id) WHERE state = 'purged';
 CREATE INDEX versions_by_original ON versions (tenant_id, original_sha256);
 
 CREATE TABLE builds (
@@ -217,6 +217,8 @@ CREATE TABLE runs (
     request_id text,
     created_by text NOT NULL,
     part_count integer NOT NULL,
+    batch_count integer NOT NULL DEFAULT 0,
+    accepts_until timestamptz,
     open_task_count integer NOT NULL DEFAULT 0 CHECK (open_task_count >= 0),
     passed jsonb NOT NULL DEFAULT '{}',
     failed_part_count integer NOT NULL DEFAULT 0,
@@ -232,8 +234,10 @@ CREATE TABLE runs (
     PRIMARY KEY (tenant_id, run_id),
     FOREIGN KEY (tenant_id, knowledge_base_id) REFERENCES knowledge_bases
 );
+CREATE INDEX runs_accepting ON runs (accepts_until) WHERE accepts_until IS NOT NULL;
 CREATE UNIQUE INDEX runs_by_request ON runs (tenant_id, created_by, request_id) WHERE request_id IS NOT NULL;
-CREATE INDEX runs_by_time ON runs (tenant_id, knowledge_base_id, create_time DESC, run_id DESC);
+-- Ids rise with time.
+CREATE INDEX runs_by_time ON runs (tenant_id, knowledge_base_id, run_id DESC);
 
 CREATE TABLE tasks (
     tenant_id text NOT NULL,
@@ -445,11 +449,11 @@ BEGIN
         coalesce(p_snapshot_id, k.current_snapshot_id),
         s.ordinals,
         ARRAY(
+            -- The current snapshot holds nothing deleted; an earlier one may.
             SELECT v.ordinal
-            FROM corpusmesh.documents d
-            JOIN corpusmesh.versions v USING (tenant_id, knowledge_base_id, document_id)
-            WHERE d.tenant_id = p_tenant_id AND d.knowledge_base_id = p_knowledge_base_id
-              AND d.state <> 'active' AND v.state <> 'purged'
+            FROM corpusmesh.versions v
+            WHERE p_snapshot_id IS NOT NULL
+              AND v.tenant_id = p_tenant_id AND v.knowledge_base_id = p_knowledge_base_id AND v.state = 'purged'
             UNION
             SELECT v.ordinal
             FROM corpusmesh.documents d

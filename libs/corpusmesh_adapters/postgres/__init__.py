@@ -1,0 +1,34 @@
+"""The metadata store on PostgreSQL 16 or newer."""
+
+from corpusmesh_adapters.postgres.database import Database, DatabaseSettings
+from corpusmesh_adapters.postgres.documents import PostgresDocumentStore, PostgresPurgeStore
+from corpusmesh_adapters.postgres.knowledge_bases import PostgresKnowledgeBaseStore
+from corpusmesh_adapters.postgres.migrate import migrate
+from corpusmesh_adapters.postgres.records_of_calls import PostgresAuditLog, PostgresIdempotencyStore
+from corpusmesh_adapters.postgres.relay import OutboxRelay, RelaySettings
+from corpusmesh_adapters.postgres.run_creation import WorkLimits
+from corpusmesh_adapters.postgres.runs import PostgresRunStore
+from corpusmesh_adapters.postgres.snapshots import PostgresSnapshotStore
+from corpusmesh_adapters.postgres.sweeper import PostgresTaskSweeper
+from corpusmesh_adapters.postgres.task_queue import PostgresTaskQueue
+from corpusmesh_adapters.postgres.tenants import PostgresKeyStore, PostgresTenantStore
+
+__all__ = [
+    "Database",
+    "DatabaseSettings",
+    "OutboxRelay",
+    "PostgresAuditLog",
+    "PostgresDocumentStore",
+    "PostgresIdempotencyStore",
+    "PostgresKeyStore",
+    "PostgresKnowledgeBaseStore",
+    "PostgresPurgeStore",
+    "PostgresRunStore",
+    "PostgresSnapshotStore",
+    "PostgresTaskQueue",
+    "PostgresTaskSweeper",
+    "PostgresTenantStore",
+    "RelaySettings",
+    "WorkLimits",
+    "migrate",
+]
