@@ -11,7 +11,7 @@ from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD
 from corpusmesh_core.documents import Box
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.records import Ordinal, Record, RecordKind
-from corpusmesh_core.text import analyze
+from corpusmesh_core.text import analyze, script_of
 from corpusmesh_core.visibility import check_sources
 
 _MAX_ID_BYTES = 512
@@ -39,7 +39,7 @@ RECORD_FIELDS = (
 )
 """Source fields that make a record; never the vector, which costs more than all of them."""
 
-TERM_FIELDS = ("content_fine", "title_fine", "keywords_fine", "questions_fine")
+TERM_FIELDS = ("content_fine", "keywords_fine", "questions_fine", "script")
 """Source fields that re-scoring reads."""
 
 
@@ -102,6 +102,7 @@ def to_source(record: Record) -> dict[str, Any]:
     title_text = "\n".join([record.title, *headings])
     title = analyze(title_text)
     body = analyze(record.text)
+    fine = title.fine + body.fine
     source: dict[str, Any] = {
         "kind": record.kind.value,
         "knowledge_base": record.knowledge_base_id,
@@ -109,7 +110,8 @@ def to_source(record: Record) -> dict[str, Any]:
         "publisher": record.publisher,
         "ver": sorted(set(record.sources)),
         "content_coarse": " ".join(title.coarse + body.coarse),
-        "content_fine": " ".join(title.fine + body.fine),
+        "content_fine": " ".join(fine),
+        "script": script_of(body.fine or fine).value,
         "title_fine": " ".join(title.fine),
         "text": record.text,
         "title": record.title,

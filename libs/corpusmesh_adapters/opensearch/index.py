@@ -1,5 +1,6 @@
 """The record index on OpenSearch."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Collection, Sequence
@@ -12,6 +13,7 @@ from corpusmesh_adapters.opensearch.filters import publishers_query, selection_q
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, space_body
 from corpusmesh_adapters.opensearch.recall import merge_legs, multi_search_body, recall_legs
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
+from corpusmesh_adapters.opensearch.statistics import TermStatisticsCache
 from corpusmesh_adapters.opensearch.transport import Transport
 from corpusmesh_adapters.opensearch.writer import BulkWriter
 from corpusmesh_core.errors import (
@@ -52,6 +54,7 @@ class OpenSearchRecordIndex:
         self._settings = settings
         self._transport = Transport(settings)
         self._writer = BulkWriter(self._transport, settings, rng or np.random.default_rng())
+        self._statistics = TermStatisticsCache(self._transport)
         self._dimensions: dict[str, int] = {}
 
     async def close(self) -> None:
@@ -139,12 +142,16 @@ class OpenSearchRecordIndex:
         if not legs or request.visibility.matches_nothing or not request.knowledge_base_ids:
             return Candidates(())
         started = time.perf_counter()
-        answer = await self._transport.request(
-            "POST",
-            f"/{alias}/_msearch",
-            body=multi_search_body([body for _, body in legs]),
-            timeout_seconds=timeout_seconds,
-            is_repeatable=True,
+        # Term statistics come mostly from memory, else at the same time as the hits.
+        answer, statistics = await asyncio.gather(
+            self._transport.request(
+                "POST",
+                f"/{alias}/_msearch",
+                body=multi_search_body([body for _, body in legs]),
+                timeout_seconds=timeout_seconds,
+                is_repeatable=True,
+            ),
+            self._statistics.of(alias, request.terms.fine, timeout_seconds=timeout_seconds),
         )
         elapsed_milliseconds = (time.perf_counter() - started) * 1000
         responses = [(name, response) for (name, _), response in zip(legs, answer["responses"], strict=True)]
@@ -152,6 +159,8 @@ class OpenSearchRecordIndex:
             _check_response(response)
         return Candidates(
             items=merge_legs(responses),
+            document_count=statistics.document_count,
+            document_frequencies=statistics.document_frequencies,
             incomplete_legs=tuple(name for name, response in responses if response["timed_out"]),
             index_milliseconds={name: float(response["took"]) for name, response in responses},
             round_trip_milliseconds=elapsed_milliseconds,

@@ -52,6 +52,7 @@ def space_body(tenant_id: str, space: EmbeddingSpace, settings: OpenSearchSettin
 def _properties(space: EmbeddingSpace, settings: OpenSearchSettings) -> dict[str, Any]:
     return {
         "kind": _KEYWORD,
+        "script": _KEYWORD,
         "knowledge_base": _KEYWORD,
         "document": _KEYWORD,
         "publisher": _INTEGER,

@@ -1,4 +1,4 @@
-"""The two legs of a recall, and how every candidate gets both scores in one round trip (ADR-0003)."""
+"""The legs of a recall, and how every candidate gets both scores in one round trip (ADR-0003)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,11 @@ from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, TERM_FIELDS,
 from corpusmesh_adapters.opensearch.filters import Query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD
 from corpusmesh_core.ports.index import Candidate, RecallRequest
-from corpusmesh_core.text import QueryTerms
+from corpusmesh_core.text import QueryTerms, Script, script_of
 
 LEXICAL_LEG = "lexical"
 VECTOR_LEG = "vector"
+OTHER_SCRIPT_LEG = "other_script"
 
 _FIELD_WEIGHTS = (
     # Fine terms carry the recall, words add precision, and a title counts a second time (bench/fusion_study.py).
@@ -86,20 +87,27 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
     if lexical is not None:
         legs.append((LEXICAL_LEG, {**common, "query": {"bool": {"must": [lexical], "filter": filters}}}))
     if vector is not None:
-        body: Query = {
-            **common,
-            "query": {
-                "knn": {VECTOR_FIELD: {"vector": vector, "k": request.window, "filter": {"bool": {"filter": filters}}}}
-            },
-        }
-        if lexical is not None:
-            # The score becomes BM25, zero where no term matches; the order by cosine is made again from the script.
-            body["rescore"] = {
-                "window_size": request.window,
-                "query": {"rescore_query": lexical, "query_weight": 0.0, "rescore_query_weight": 1.0},
-            }
-        legs.append((VECTOR_LEG, body))
+        legs.append((VECTOR_LEG, {**common, **_vector_search(vector, request.window, filters, lexical)}))
+        if lexical is not None and request.other_script_window:
+            other = Script.SPACED if script_of(request.terms.fine) is Script.UNSPACED else Script.UNSPACED
+            narrowed = [*filters, terms_query("script", [other.value])]
+            search = _vector_search(vector, min(request.other_script_window, request.window), narrowed, lexical)
+            legs.append((OTHER_SCRIPT_LEG, {**common, **search}))
     return legs
+
+
+def _vector_search(vector: list[float], window: int, filters: list[Query], lexical: Query | None) -> Query:
+    search: Query = {
+        "size": window,
+        "query": {"knn": {VECTOR_FIELD: {"vector": vector, "k": window, "filter": {"bool": {"filter": filters}}}}},
+    }
+    if lexical is not None:
+        # The score becomes BM25, zero where no term matches; the order by cosine is made again from the script field.
+        search["rescore"] = {
+            "window_size": window,
+            "query": {"rescore_query": lexical, "query_weight": 0.0, "rescore_query_weight": 1.0},
+        }
+    return search
 
 
 def multi_search_body(bodies: Sequence[Query]) -> str:
@@ -115,7 +123,7 @@ def multi_search_body(bodies: Sequence[Query]) -> str:
 
 
 def merge_legs(legs: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Candidate, ...]:
-    """Make the union of both legs.
+    """Make the union of all legs.
 
     Args:
         legs: Per leg its name and the index's response.
@@ -125,10 +133,10 @@ def merge_legs(legs: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Candidate
     """
     has_lexical = any(name == LEXICAL_LEG for name, _ in legs)
     hits_by_id: dict[str, Mapping[str, Any]] = {}
-    ranks: dict[str, dict[str, int]] = {LEXICAL_LEG: {}, VECTOR_LEG: {}}
+    ranks: dict[str, dict[str, int]] = {LEXICAL_LEG: {}, VECTOR_LEG: {}, OTHER_SCRIPT_LEG: {}}
     for name, response in legs:
         hits = response["hits"]["hits"]
-        if name == VECTOR_LEG:
+        if name != LEXICAL_LEG:
             hits = sorted(hits, key=lambda hit: -(_cosine(hit) or 0.0))
         for rank, hit in enumerate(hits, start=1):
             ranks[name][hit["_id"]] = rank
@@ -147,10 +155,10 @@ def _candidate(
     source = hit["_source"]
     return Candidate(
         record=to_record(record_id, source),
-        content_terms=tuple(source.get("content_fine", "").split()),
-        title_terms=tuple(source.get("title_fine", "").split()),
-        keyword_terms=tuple(source.get("keywords_fine", "").split()),
-        question_terms=tuple(source.get("questions_fine", "").split()),
+        content_terms=source.get("content_fine", ""),
+        keyword_terms=source.get("keywords_fine", ""),
+        question_terms=source.get("questions_fine", ""),
+        script=source.get("script", ""),
         lexical_score=float(hit["_score"] or 0.0) if has_lexical else None,
         lexical_rank=lexical_rank,
         cosine=_cosine(hit),

@@ -77,6 +77,8 @@ class RecallRequest:
         knowledge_base_ids: Knowledge bases to search, at least one.
         document_ids: Only these documents; None for all that are visible.
         window: Candidates per leg, 1 to MAX_WINDOW.
+        other_script_window: Candidates of a further vector leg over the records of the script that the question is
+            not written in, 0 for none. It costs little where there are none.
     """
 
     terms: QueryTerms
@@ -85,6 +87,7 @@ class RecallRequest:
     knowledge_base_ids: tuple[str, ...]
     document_ids: tuple[str, ...] | None = None
     window: int = 64
+    other_script_window: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +96,24 @@ class Candidate:
 
     Attributes:
         record: The record, without its vector.
-        content_terms: Fine terms of title, headings and text, in reading order.
-        title_terms: Fine terms of its title and headings.
-        keyword_terms: Fine terms of its keywords.
-        question_terms: Fine terms of its questions.
+        content_terms: Fine terms of title, headings and text, in reading order, joined by single spaces.
+        keyword_terms: Fine terms of its keywords, joined likewise.
+        question_terms: Fine terms of its questions, joined likewise.
+        script: How it is written, as `Script`; "" where unknown.
         lexical_score: BM25 of the question, also for a record that only the vector leg returned; 0.0 where no term
             matches; None without a lexical leg.
         lexical_rank: Place in the lexical leg from 1; 0 where that leg did not return it.
         cosine: Cosine with the question, -1 to 1, also for a record that only the lexical leg returned; None for a
             record without a vector and without a vector leg.
-        vector_rank: Place in the vector leg from 1; 0 where that leg did not return it.
+        vector_rank: Place in the vector leg from 1; 0 where that leg did not return it. A record that only the leg of
+            the other script returned has 0 in both.
     """
 
     record: Record
-    content_terms: tuple[str, ...]
-    title_terms: tuple[str, ...] = ()
-    keyword_terms: tuple[str, ...] = ()
-    question_terms: tuple[str, ...] = ()
+    content_terms: str
+    keyword_terms: str = ""
+    question_terms: str = ""
+    script: str = ""
     lexical_score: float | None = None
     lexical_rank: int = 0
     cosine: float | None = None
@@ -121,13 +125,18 @@ class Candidates:
     """What the index answered.
 
     Attributes:
-        items: The union of both legs, each record once; lexical hits first, each leg in its own order.
-        incomplete_legs: Legs ("lexical", "vector") that reached the time limit and may have missed records.
+        items: The union of all legs, each record once; lexical hits first, each leg in its own order.
+        document_count: Records of the space, for the weights of terms; 0 where unknown.
+        document_frequencies: Records of the space that hold a fine term, for the question's terms.
+        incomplete_legs: Legs ("lexical", "vector", "other_script") that reached the time limit and may have missed
+            records.
         index_milliseconds: The index's own time by leg.
         round_trip_milliseconds: From sending the request to having the answer.
     """
 
     items: tuple[Candidate, ...]
+    document_count: int = 0
+    document_frequencies: Mapping[str, int] = field(default_factory=dict)
     incomplete_legs: tuple[str, ...] = ()
     index_milliseconds: Mapping[str, float] = field(default_factory=dict)
     round_trip_milliseconds: float = 0.0

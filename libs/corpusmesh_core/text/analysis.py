@@ -9,8 +9,8 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-import jieba  # type: ignore[import-untyped]
-from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]
+import jieba
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 from corpusmesh_core.text.normalization import normalize
 

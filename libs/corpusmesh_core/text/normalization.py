@@ -4,7 +4,7 @@ import re
 import unicodedata
 from functools import cache
 
-from opencc import OpenCC  # type: ignore[import-untyped]
+from opencc import OpenCC
 
 _IDEOGRAPH = re.compile(r"[\u3400-\u4DBF\u4E00-\u9FFF]")
 _IDEOGRAPH_RANGES = ((0x3400, 0x4DC0), (0x4E00, 0xA000))

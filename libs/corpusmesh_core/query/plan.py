@@ -1,0 +1,103 @@
+"""The typed plan of one retrieval; presets and defaults of a knowledge base are other plans of the same type."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.index import MAX_WINDOW
+from corpusmesh_core.ranking.options import Fusion, RankingOptions, VectorScale
+from corpusmesh_core.records import RecordKind
+from corpusmesh_core.tenancy.visibility import MetadataFilter
+
+MAX_PAGE_SIZE = 200
+MAX_DOCUMENTS = 1_000
+MAX_METADATA_CONDITIONS = 32
+
+_DEFAULT_VECTOR_WEIGHT = {Fusion.TERM_COVERAGE: 0.3, Fusion.MIN_MAX: 0.5, Fusion.Z_SCORE: 0.5}
+_DEFAULT_THRESHOLD = {Fusion.TERM_COVERAGE: 0.2}
+
+
+class SearchMode(StrEnum):
+    """Which legs run."""
+
+    HYBRID = "hybrid"
+    LEXICAL = "lexical"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalPlan:
+    """How to search; a plan that exists is valid.
+
+    Attributes:
+        mode: Which legs run.
+        fusion: How the legs become one order.
+        vector_weight: Weight of the vector similarity, 0 to 1; None for the fusion's own: 0.3 for TERM_COVERAGE (the
+            seed's), 0.7 for ADAPTIVE, 0.5 for the others.
+        similarity_threshold: Candidates below it are dropped, 0 to 1; None for the fusion's own: 0.2 for TERM_COVERAGE
+            (the seed's), 0 for the others.
+        window: Candidates taken from each leg, 1 to 1,000.
+        page_size: Hits of a page, 1 to 200.
+        kinds: Kinds of records that compete, at least one.
+        metadata: Conditions on documents, documents themselves included.
+        include_other_script: Whether the vector leg also searches apart among the records of the script that the
+            question is not written in, so that a larger language does not crowd out the smaller one.
+    """
+
+    mode: SearchMode = SearchMode.HYBRID
+    fusion: Fusion = Fusion.ADAPTIVE
+    vector_weight: float | None = None
+    similarity_threshold: float | None = None
+    window: int = 64
+    page_size: int = 10
+    kinds: tuple[RecordKind, ...] = (RecordKind.CHUNK, RecordKind.SUMMARY)
+    metadata: MetadataFilter = field(default_factory=MetadataFilter)
+    include_other_script: bool = True
+
+    def __post_init__(self) -> None:
+        _check_range("vector_weight", self.vector_weight, 0.0, 1.0)
+        _check_range("similarity_threshold", self.similarity_threshold, 0.0, 1.0)
+        _check_range("window", self.window, 1, MAX_WINDOW)
+        _check_range("page_size", self.page_size, 1, MAX_PAGE_SIZE)
+        if not self.kinds:
+            raise InvalidArgumentError("PLAN_INVALID", "kinds must name at least one kind of record", field="kinds")
+        _check_range("metadata.conditions", len(self.metadata.conditions), 0, MAX_METADATA_CONDITIONS)
+        if self.metadata.document_ids is not None:
+            _check_range("metadata.document_ids", len(self.metadata.document_ids), 0, MAX_DOCUMENTS)
+
+    @property
+    def runs_lexical(self) -> bool:
+        """Whether the lexical leg runs."""
+        return self.mode is not SearchMode.VECTOR
+
+    @property
+    def runs_vector(self) -> bool:
+        """Whether the vector leg runs, so that the question must be embedded."""
+        return self.mode is not SearchMode.LEXICAL
+
+    def ranking_options(self, scale: VectorScale | None = None) -> RankingOptions:
+        """Fill in the defaults of the fusion.
+
+        Args:
+            scale: How the cosines of the embedding model are to be read; None for those of the default model.
+
+        Returns:
+            Options for `rank_candidates`.
+        """
+        options = RankingOptions()
+        weight = _DEFAULT_VECTOR_WEIGHT.get(self.fusion, options.vector_weight)
+        threshold = _DEFAULT_THRESHOLD.get(self.fusion, options.similarity_threshold)
+        return RankingOptions(
+            fusion=self.fusion,
+            vector_weight=weight if self.vector_weight is None else self.vector_weight,
+            similarity_threshold=threshold if self.similarity_threshold is None else self.similarity_threshold,
+            scale=options.scale if scale is None else scale,
+        )
+
+
+def _check_range(name: str, value: float | None, low: float, high: float) -> None:
+    # The comparison is false for NaN, which must not pass.
+    if value is not None and not low <= value <= high:
+        raise InvalidArgumentError(
+            "PLAN_INVALID", f"{name} must be within {low:,}..{high:,}", field=name, value=value, low=low, high=high
+        )

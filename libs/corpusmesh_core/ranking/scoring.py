@@ -1,0 +1,207 @@
+"""Score, order and explain the candidates of one request."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusmesh_core.ports.index import Candidate, Candidates
+from corpusmesh_core.ranking.fusion import fuse_min_max, fuse_ranks, fuse_weighted, fuse_z_scores
+from corpusmesh_core.ranking.options import Fusion, RankingOptions
+from corpusmesh_core.ranking.signals import inverse_document_frequencies, scale_cosines, term_coverage
+from corpusmesh_core.text import QueryTerms, script_of
+
+BELOW_THRESHOLD = "below_similarity_threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class LegScore:
+    """What one leg says about one candidate.
+
+    Attributes:
+        raw: The leg's own score: BM25, or cosine; None where there is none.
+        rank: Place in the leg from 1; 0 where the leg did not return the candidate.
+        similarity: What enters the mix, 0 to 1.
+        is_filled_in: Whether the leg did not return the candidate and its score was made afterwards.
+    """
+
+    raw: float | None
+    rank: int
+    similarity: float
+    is_filled_in: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreExplanation:
+    """Why a candidate stands where it stands.
+
+    Attributes:
+        lexical: BM25 and the term similarity.
+        vector: Cosine and the vector similarity.
+        rank_feature: What tags, page rank and the like added.
+        vector_weight: Weight of the vector similarity in `similarity`.
+        is_cross_script: Whether question and record are of scripts that share no words, so that the vector similarity
+            stands in for the term similarity.
+        similarity: (1 - vector_weight) * lexical.similarity + vector_weight * vector.similarity + rank_feature.
+        order_score: What the order is made of; the similarity itself but for rank, min-max and z-score fusion and for
+            requests with one leg, which are ordered by that leg.
+        dropped_because: Why it is not in the result; "" if it is.
+    """
+
+    lexical: LegScore
+    vector: LegScore
+    rank_feature: float
+    vector_weight: float
+    is_cross_script: bool
+    similarity: float
+    order_score: float
+    dropped_because: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankedCandidate:
+    """A candidate with its scores.
+
+    Attributes:
+        candidate: The candidate.
+        explanation: Its scores.
+    """
+
+    candidate: Candidate
+    explanation: ScoreExplanation
+
+    @property
+    def similarity(self) -> float:
+        """Its similarity with the question, about 0 to 1."""
+        return self.explanation.similarity
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is part of the result."""
+        return not self.explanation.dropped_because
+
+
+def rank_candidates(
+    candidates: Candidates,
+    terms: QueryTerms,
+    options: RankingOptions,
+    *,
+    rank_features: Mapping[str, float] | None = None,
+) -> tuple[RankedCandidate, ...]:
+    """Order candidates, best first.
+
+    Where a signal is missing for all (no term in the question, no vector leg), the other one decides alone; where it
+    is missing for one record (a record without a vector), the other signal stands in for it.
+
+    Args:
+        candidates: What the index answered.
+        terms: Terms of the question.
+        options: How to mix.
+        rank_features: What tags, page rank and the like add, by record id.
+
+    Returns:
+        All candidates: those that are kept first, then the dropped ones, each group best first. Equal scores keep the
+        order of the legs.
+    """
+    items = candidates.items
+    if not items:
+        return ()
+    features = np.array([(rank_features or {}).get(item.record.record_id, 0.0) for item in items], dtype=np.float64)
+    signals = _signals(candidates, terms, options)
+    similarity = fuse_weighted(
+        signals.terms, signals.vectors, vector_weight=signals.vector_weight, rank_features=features
+    )
+    order_score = _order_score(items, signals, similarity, features, options)
+    kept = similarity >= options.similarity_threshold
+    order = np.lexsort((np.arange(len(items)), -order_score, ~kept))
+    return tuple(
+        RankedCandidate(
+            items[i],
+            ScoreExplanation(
+                lexical=LegScore(
+                    items[i].lexical_score,
+                    items[i].lexical_rank,
+                    float(signals.terms[i]),
+                    items[i].lexical_rank == 0,
+                ),
+                vector=LegScore(
+                    items[i].cosine, items[i].vector_rank, float(signals.vectors[i]), items[i].vector_rank == 0
+                ),
+                rank_feature=float(features[i]),
+                vector_weight=signals.vector_weight,
+                is_cross_script=bool(signals.is_cross_script[i]),
+                similarity=float(similarity[i]),
+                order_score=float(order_score[i]),
+                dropped_because="" if kept[i] else BELOW_THRESHOLD,
+            ),
+        )
+        for i in order.tolist()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Signals:
+    """Arrays over the candidates, shape [n] each."""
+
+    terms: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+    is_cross_script: NDArray[np.bool_]
+    has_lexical_leg: bool
+    has_vector_leg: bool
+    vector_weight: float
+
+
+def _signals(candidates: Candidates, terms: QueryTerms, options: RankingOptions) -> _Signals:
+    items = candidates.items
+    weights = inverse_document_frequencies(terms.fine, candidates.document_frequencies, candidates.document_count)
+    coverage = term_coverage(terms, weights, items, bigram_share=options.bigram_share)
+    script = script_of(terms.fine)
+    is_cross_script = np.array(
+        [not terms.is_empty and bool(item.script) and item.script != script for item in items], dtype=np.bool_
+    )
+    has_cosine = np.array([item.cosine is not None for item in items], dtype=np.bool_)
+    cosines = np.array([item.cosine or 0.0 for item in items], dtype=np.float64)
+    has_lexical_leg = not terms.is_empty and any(item.lexical_score is not None for item in items)
+    has_vector_leg = bool(has_cosine.any())
+    if options.fusion is Fusion.TERM_COVERAGE:
+        vectors = np.clip(cosines, 0.0, 1.0)
+    else:
+        vectors = scale_cosines(cosines, is_cross_script, options.scale)
+        # Words cannot match across scripts, so their absence says nothing and meaning stands in; a name that both
+        # texts write alike is evidence on top (the two as independent: 1 - (1 - a)(1 - b)).
+        stand_in = 1.0 - (1.0 - vectors) * (1.0 - coverage)
+        coverage = np.where(is_cross_script & has_cosine, stand_in, coverage)
+    vectors = np.where(has_cosine, vectors, coverage)
+    vector_weight = options.vector_weight
+    if not has_vector_leg:
+        vector_weight = 0.0
+    elif not has_lexical_leg:
+        vector_weight = 1.0
+    return _Signals(coverage, vectors, is_cross_script, has_lexical_leg, has_vector_leg, vector_weight)
+
+
+def _order_score(
+    items: Sequence[Candidate],
+    signals: _Signals,
+    similarity: NDArray[np.float64],
+    features: NDArray[np.float64],
+    options: RankingOptions,
+) -> NDArray[np.float64]:
+    lexical = np.array([item.lexical_score or 0.0 for item in items], dtype=np.float64)
+    if not signals.has_vector_leg:
+        return lexical + features
+    if not signals.has_lexical_leg:
+        return similarity
+    if options.fusion is Fusion.RECIPROCAL_RANK:
+        ranks = [
+            np.array([item.lexical_rank for item in items], dtype=np.int32),
+            np.array([item.vector_rank for item in items], dtype=np.int32),
+        ]
+        return fuse_ranks(ranks) + features
+    weights = (1.0 - signals.vector_weight, signals.vector_weight)
+    if options.fusion is Fusion.MIN_MAX:
+        return fuse_min_max((lexical, signals.vectors), weights) + features
+    if options.fusion is Fusion.Z_SCORE:
+        return fuse_z_scores((lexical, signals.vectors), weights) + features
+    return similarity
