@@ -1,0 +1,243 @@
+"""Wire messages to values and back."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
+from corpusmesh.type.v1 import place_pb2
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.query import RetrievalPlan, SearchMode
+from corpusmesh_core.ranking import Fusion, RankedCandidate, ScoreExplanation
+from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.tenancy import FilterCondition, FilterOperator, MetadataFilter
+from corpusmesh_retrieve.config import RetrieveSettings
+
+_DOCUMENT = re.compile(r"knowledgeBases/([a-z0-9-]{1,63})/documents/([a-z0-9-]{1,63})")
+_SNAPSHOT = re.compile(r"knowledgeBases/([a-z0-9-]{1,63})/snapshots/([1-9][0-9]{0,8})")
+_MAX_CONDITION_VALUES = 100
+_MAX_PAGE_SIZE = 200
+_DEFAULT_PAGE_SIZE = 10
+_MODES = {
+    pb.SEARCH_MODE_UNSPECIFIED: SearchMode.HYBRID,
+    pb.SEARCH_MODE_HYBRID: SearchMode.HYBRID,
+    pb.SEARCH_MODE_LEXICAL: SearchMode.LEXICAL,
+    pb.SEARCH_MODE_VECTOR: SearchMode.VECTOR,
+}
+_FUSIONS = {
+    pb.FUSION_UNSPECIFIED: Fusion.ADAPTIVE,
+    pb.FUSION_ADAPTIVE: Fusion.ADAPTIVE,
+    pb.FUSION_TERM_COVERAGE: Fusion.TERM_COVERAGE,
+    pb.FUSION_RECIPROCAL_RANK: Fusion.RECIPROCAL_RANK,
+}
+_OPERATORS = {
+    pb.MetadataCondition.OPERATOR_UNSPECIFIED: FilterOperator.EQUALS,
+    pb.MetadataCondition.OPERATOR_EQUAL: FilterOperator.EQUALS,
+    pb.MetadataCondition.OPERATOR_NOT_EQUAL: FilterOperator.EQUALS,
+    pb.MetadataCondition.OPERATOR_LESS: FilterOperator.LESS,
+    pb.MetadataCondition.OPERATOR_LESS_OR_EQUAL: FilterOperator.LESS_OR_EQUAL,
+    pb.MetadataCondition.OPERATOR_GREATER: FilterOperator.GREATER,
+    pb.MetadataCondition.OPERATOR_GREATER_OR_EQUAL: FilterOperator.GREATER_OR_EQUAL,
+}
+
+
+def page_size_of(page_size: int) -> int:
+    """Read a page size.
+
+    Args:
+        page_size: The request's.
+
+    Returns:
+        10 for 0, at most 200.
+
+    Raises:
+        InvalidArgumentError: If it is negative.
+    """
+    if page_size < 0:
+        raise InvalidArgumentError("PAGE_SIZE_INVALID", "page_size must not be negative", field="page_size")
+    return min(page_size or _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE)
+
+
+def plan_of(
+    plan: pb.RetrievalPlan, *, knowledge_base_ids: Sequence[str], page_size: int, settings: RetrieveSettings
+) -> RetrievalPlan:
+    """Read a plan.
+
+    Args:
+        plan: Wire plan.
+        knowledge_base_ids: What the request searches.
+        page_size: Hits of a page.
+        settings: Defaults.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InvalidArgumentError: If a value is unknown or out of range; the field is named.
+    """
+    if plan.mode not in _MODES:
+        raise InvalidArgumentError("PLAN_INVALID", "mode has an unknown value", field="plan.mode")
+    if plan.fusion not in _FUSIONS:
+        raise InvalidArgumentError("PLAN_INVALID", "fusion has an unknown value", field="plan.fusion")
+    if plan.candidate_window < 0:
+        raise InvalidArgumentError(
+            "PLAN_INVALID", "candidate_window must not be negative", field="plan.candidate_window"
+        )
+    kinds = tuple(_kind_of(kind) for kind in plan.kinds) or (RecordKind.CHUNK, RecordKind.SUMMARY)
+    documents = tuple(_document_id(name, knowledge_base_ids) for name in plan.documents) or None
+    return RetrievalPlan(
+        mode=_MODES[plan.mode],
+        fusion=_FUSIONS[plan.fusion],
+        vector_weight=plan.vector_weight if plan.HasField("vector_weight") else None,
+        similarity_threshold=plan.similarity_threshold if plan.HasField("similarity_threshold") else None,
+        window=plan.candidate_window or max(settings.candidate_window, page_size),
+        page_size=page_size,
+        kinds=kinds,
+        metadata=MetadataFilter(
+            conditions=tuple(_condition_of(condition) for condition in plan.metadata_conditions),
+            document_ids=documents,
+        ),
+    )
+
+
+def snapshots_of(names: Sequence[str], knowledge_base_ids: Sequence[str]) -> dict[str, int]:
+    """Read the snapshots that a request is pinned to.
+
+    Args:
+        names: `knowledgeBases/*/snapshots/*`.
+        knowledge_base_ids: What the request searches.
+
+    Returns:
+        Snapshot by knowledge base.
+
+    Raises:
+        InvalidArgumentError: If a name has another shape or belongs to a knowledge base that is not searched.
+    """
+    snapshots: dict[str, int] = {}
+    for name in names:
+        match = _SNAPSHOT.fullmatch(name)
+        if match is None or match.group(1) not in knowledge_base_ids:
+            raise InvalidArgumentError(
+                "SNAPSHOT_INVALID",
+                "as_of_snapshots takes knowledgeBases/<id>/snapshots/<number> of knowledge bases that are searched",
+                field="as_of_snapshots",
+            )
+        snapshots[match.group(1)] = int(match.group(2))
+    return snapshots
+
+
+def hit_to_wire(ranked: RankedCandidate) -> pb.SearchHit:
+    """Write a hit.
+
+    Args:
+        ranked: The candidate with its scores.
+
+    Returns:
+        The hit with its place.
+    """
+    record = ranked.candidate.record
+    document = f"knowledgeBases/{record.knowledge_base_id}/documents/{record.document_id}" if record.document_id else ""
+    return pb.SearchHit(
+        record_id=record.record_id,
+        kind=record.kind.value,
+        document=document,
+        title=record.title,
+        place=place_to_wire(record, document),
+        text=record.text,
+        position=record.position,
+        token_count=record.token_count,
+        scores=scores_to_wire(ranked.explanation),
+    )
+
+
+def place_to_wire(record: Record, document: str) -> place_pb2.Place:
+    """Write where a record stands.
+
+    Args:
+        record: The record.
+        document: Resource name of its document, "" for a record of a build.
+
+    Returns:
+        The place.
+    """
+    return place_pb2.Place(
+        version=f"{document}/versions/{record.version}" if document else "",
+        display_name=record.display_name,
+        page=record.page,
+        boxes=[
+            place_pb2.Box(page=box.page, left=box.left, top=box.top, right=box.right, bottom=box.bottom)
+            for box in record.boxes
+        ],
+        heading_path=record.heading_path,
+    )
+
+
+def scores_to_wire(explanation: ScoreExplanation) -> pb.Scores:
+    """Write scores.
+
+    Args:
+        explanation: What the ranking knows.
+
+    Returns:
+        The scores.
+    """
+    return pb.Scores(
+        similarity=_finite(explanation.similarity),
+        term_similarity=_finite(explanation.lexical.similarity),
+        vector_similarity=_finite(explanation.vector.raw or 0.0),
+        lexical_score=_finite(explanation.lexical.raw or 0.0),
+        lexical_rank=explanation.lexical.rank,
+        vector_rank=explanation.vector.rank,
+    )
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
+
+
+def _kind_of(kind: str) -> RecordKind:
+    try:
+        return RecordKind(kind)
+    except ValueError as error:
+        known = ", ".join(item.value for item in RecordKind)
+        raise InvalidArgumentError("PLAN_INVALID", f"kinds takes {known}", field="plan.kinds") from error
+
+
+def _document_id(name: str, knowledge_base_ids: Sequence[str]) -> str:
+    match = _DOCUMENT.fullmatch(name)
+    if match is None or match.group(1) not in knowledge_base_ids:
+        raise InvalidArgumentError(
+            "PLAN_INVALID",
+            "documents takes knowledgeBases/<id>/documents/<id> of knowledge bases that are searched",
+            field="plan.documents",
+        )
+    return match.group(2)
+
+
+def _condition_of(condition: pb.MetadataCondition) -> FilterCondition:
+    values = tuple(condition.values)
+    if not condition.key or not 1 <= len(values) <= _MAX_CONDITION_VALUES or condition.operator not in _OPERATORS:
+        raise InvalidArgumentError(
+            "PLAN_INVALID",
+            f"a metadata condition takes a key, an operator and 1 to {_MAX_CONDITION_VALUES} values",
+            field="plan.metadata_conditions",
+        )
+    operator = _OPERATORS[condition.operator]
+    numbers = tuple(number for number in map(_number_of, values) if number is not None)
+    # Order is that of numbers where all values are numbers, else that of texts.
+    ordered_as_numbers = operator is not FilterOperator.EQUALS and len(numbers) == len(values)
+    return FilterCondition(
+        key=condition.key,
+        operator=operator,
+        texts=() if ordered_as_numbers else values,
+        numbers=numbers if ordered_as_numbers else (),
+        negated=condition.operator == pb.MetadataCondition.OPERATOR_NOT_EQUAL,
+    )
+
+
+def _number_of(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,220 @@
+"""One search from the first to the last stage, on one snapshot of each knowledge base."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap, FrozenBitMap
+
+from corpusmesh_core.errors import OverloadedError, UnavailableError
+from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex
+from corpusmesh_core.ports.metadata import SnapshotStore
+from corpusmesh_core.query import RetrievalPlan, SearchMode
+from corpusmesh_core.ranking import RankedCandidate, rank_candidates
+from corpusmesh_core.tenancy import VisibilityInputs, visible_bitmap
+from corpusmesh_core.text import QueryTerms, analyze_query
+from corpusmesh_core.visibility import Visibility, build_filter
+from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.logging import get_logger
+from corpusmesh_runtime.metrics import STAGE_DURATION_SECONDS
+from corpusmesh_runtime.tracing import tracer
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """What is searched.
+
+    Attributes:
+        knowledge_base_ids: Knowledge bases, at least one.
+        query: The question.
+        plan: How.
+        snapshots: Snapshot by knowledge base, where another than the current one is wanted.
+    """
+
+    knowledge_base_ids: tuple[str, ...]
+    query: str
+    plan: RetrievalPlan
+    snapshots: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SearchOutcome:
+    """What a search found.
+
+    Attributes:
+        ranked: All candidates, the kept ones first, best first.
+        snapshots: Snapshot that each knowledge base was searched at; 0 where nothing is published.
+        terms: Terms of the question.
+        query_vector: Its vector; None without a vector leg.
+        unreachable: Legs that did not answer.
+        notes: What the caller should know.
+        stage_milliseconds: How long each stage took, in order.
+        visible_count: Ordinals that the caller may see and that the filters left.
+    """
+
+    ranked: tuple[RankedCandidate, ...] = ()
+    snapshots: dict[str, int] = field(default_factory=dict)
+    terms: QueryTerms = field(default_factory=lambda: analyze_query(""))
+    query_vector: NDArray[np.float32] | None = None
+    unreachable: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    stage_milliseconds: dict[str, float] = field(default_factory=dict)
+    visible_count: int = 0
+
+    @property
+    def kept(self) -> tuple[RankedCandidate, ...]:
+        """The candidates that are part of the result."""
+        return tuple(item for item in self.ranked if item.is_kept)
+
+
+class Searcher:
+    """Runs searches."""
+
+    def __init__(self, snapshots: SnapshotStore, index: RecordIndex, embedder: Embedder) -> None:
+        """Create the searcher.
+
+        Args:
+            snapshots: Tells what the caller may see.
+            index: Recalls candidates.
+            embedder: Embeds the question.
+        """
+        self._snapshots = snapshots
+        self._index = index
+        self._embedder = embedder
+
+    async def search(self, call: CallContext, request: SearchRequest) -> SearchOutcome:
+        """Search.
+
+        Args:
+            call: The call; its identity decides what is visible, its deadline bounds every stage.
+            request: What is searched.
+
+        Returns:
+            Everything that was found, with its explanation.
+
+        Raises:
+            NotFoundError: If a knowledge base or snapshot is unknown to the caller.
+            UnavailableError: If the index does not answer.
+        """
+        outcome = SearchOutcome()
+        with _stage(outcome, "visibility"):
+            inputs = await asyncio.gather(
+                *(self._inputs(call, identifier, request) for identifier in request.knowledge_base_ids)
+            )
+            outcome.snapshots = {item.knowledge_base_id: item.snapshot_id for item in inputs}
+        with _stage(outcome, "analyze"):
+            outcome.terms = analyze_query(request.query)
+            if outcome.terms.is_cut:
+                outcome.notes.append("the query was longer than a search reads; its last words were left out")
+        spaces: dict[str, list[VisibilityInputs]] = {}
+        for item in inputs:
+            spaces.setdefault(item.space_id, []).append(item)
+        with _stage(outcome, "embed"):
+            outcome.query_vector = await self._embed(call, request, spaces, outcome)
+        with _stage(outcome, "recall"):
+            found = await asyncio.gather(
+                *(self._recall(call, request, outcome, space, items) for space, items in spaces.items())
+            )
+        with _stage(outcome, "score"):
+            options = request.plan.ranking_options()
+            ranked = [item for part in found for item in rank_candidates(part, outcome.terms, options)]
+            if len(found) > 1:
+                # Spaces cannot be compared by cosine alone; similarity is absolute, so it joins them.
+                ranked.sort(key=lambda item: (not item.is_kept, -item.similarity))
+            outcome.ranked = tuple(ranked)
+        return outcome
+
+    async def _inputs(self, call: CallContext, knowledge_base_id: str, request: SearchRequest) -> VisibilityInputs:
+        metadata = request.plan.metadata
+        return await self._snapshots.visibility_inputs(
+            call.identity,
+            knowledge_base_id,
+            snapshot_id=request.snapshots.get(knowledge_base_id),
+            metadata_filter=None if metadata.is_empty else metadata,
+        )
+
+    async def _embed(
+        self,
+        call: CallContext,
+        request: SearchRequest,
+        spaces: Mapping[str, Sequence[VisibilityInputs]],
+        outcome: SearchOutcome,
+    ) -> NDArray[np.float32] | None:
+        if not request.plan.runs_vector or not request.query.strip():
+            return None
+        try:
+            own = self._embedder.space.space_id
+            if own not in spaces:
+                raise UnavailableError("SPACE_WITHOUT_MODEL", "the model of this knowledge base is not loaded")
+            result = await self._embedder.embed(
+                [request.query],
+                role=EmbedRole.QUERY,
+                lane=EmbedLane.INTERACTIVE,
+                deadline_seconds=call.remaining_seconds(),
+            )
+        except (UnavailableError, OverloadedError) as error:
+            if request.plan.mode is SearchMode.VECTOR:
+                raise
+            _log.warning("vector leg left out", reason=error.reason)
+            outcome.unreachable.append("vector")
+            outcome.notes.append("the embedding model did not answer, so this is a full-text search alone")
+            return None
+        vector: NDArray[np.float32] = result.vectors[0]
+        return vector
+
+    async def _recall(
+        self,
+        call: CallContext,
+        request: SearchRequest,
+        outcome: SearchOutcome,
+        space_id: str,
+        items: Sequence[VisibilityInputs],
+    ) -> Candidates:
+        visible = BitMap()
+        for item in items:
+            visible |= visible_bitmap(item)
+        outcome.visible_count += len(visible)
+        if not visible:
+            return Candidates(())
+        visibility = Visibility(
+            ",".join(f"{item.knowledge_base_id}/{item.snapshot_id}" for item in items),
+            FrozenBitMap(visible),
+            max(item.next_ordinal for item in items),
+        )
+        plan = request.plan
+        comparable = outcome.query_vector is not None and self._embedder.space.space_id == space_id
+        terms = outcome.terms if plan.runs_lexical else analyze_query("")
+        if terms.is_empty and not comparable:
+            return Candidates(())
+        candidates = await self._index.search(
+            call.identity.tenant_id,
+            space_id,
+            RecallRequest(
+                terms=terms,
+                query_vector=outcome.query_vector if comparable else None,
+                visibility=build_filter(visibility, plan.kinds),
+                knowledge_base_ids=tuple(item.knowledge_base_id for item in items),
+                window=plan.window,
+                other_script_window=max(1, plan.window // 4) if plan.include_other_script else 0,
+            ),
+            timeout_seconds=call.remaining_seconds(),
+        )
+        outcome.unreachable.extend(candidates.incomplete_legs)
+        return candidates
+
+
+@contextmanager
+def _stage(outcome: SearchOutcome, name: str) -> Iterator[None]:
+    started = time.perf_counter()
+    with tracer().start_as_current_span(f"search.{name}"):
+        yield
+    seconds = time.perf_counter() - started
+    outcome.stage_milliseconds[name] = seconds * 1000.0
+    STAGE_DURATION_SECONDS.labels("retrieve", name).observe(seconds)
