@@ -110,6 +110,8 @@ class DocumentCalls:
                 messages(), timeout=self._caller.deadlines.transfer_seconds, metadata=self._caller.metadata()
             )
         except grpc.aio.AioRpcError as error:
+            if stream.is_all_unreadable:
+                return stream.result(pb.UploadDocumentsResponse())
             raise self._caller.translate(error) from error
         if on_progress is not None:
             on_progress(stream.sent_count, stream.sent_bytes)

@@ -99,6 +99,11 @@ class UploadStream:
         self.sent_count = 0
         self.sent_bytes = 0
 
+    @property
+    def is_all_unreadable(self) -> bool:
+        """Whether there were items and none of them could be read here."""
+        return bool(self._items) and len(self._failures) == len(self._items)
+
     async def messages(self) -> AsyncIterator[pb.UploadDocumentsRequest]:
         """Give the messages of the stream, reading files in small pieces as the connection takes them.
 

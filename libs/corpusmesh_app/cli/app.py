@@ -11,6 +11,9 @@ from corpusmesh_app.cli import (
     evaluation_commands,
     ingest_commands,
     knowledge_base_commands,
+    local_commands,
+    mesh_commands,
+    model_commands,
     run_commands,
 )
 from corpusmesh_app.cli.failures import ExitStatus
@@ -29,12 +32,15 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    mesh_commands.register(app)
+    local_commands.register(app)
     knowledge_base_commands.register(app)
     ingest_commands.register(app)
     answer_commands.register(app)
     document_commands.register(app)
     run_commands.register(app)
     evaluation_commands.register(app)
+    model_commands.register(app)
     admin_commands.register(app)
     return app
 

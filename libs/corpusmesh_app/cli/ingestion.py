@@ -11,7 +11,7 @@ from corpusmesh_app.cli.progress import LiveProgress
 from corpusmesh_app.cli.shapes import run_shape
 from corpusmesh_app.cli.sources import batches
 from corpusmesh_client import CorpusMeshClient, UploadedItem, UploadItem, error_from_status
-from corpusmesh_core.errors import CorpusMeshError, InternalError
+from corpusmesh_core.errors import CorpusMeshError, first_cause
 
 if TYPE_CHECKING:
     from corpusmesh.ingest.v1.run_service_pb2 import Run
@@ -157,15 +157,6 @@ async def ingest_items(
                         watchers.create_task(follow(result.run))
                     else:
                         report.add_run(await client.runs.get(result.run))
-        except* CorpusMeshError as group:
-            raise _first(group) from None
+        except ExceptionGroup as group:
+            raise first_cause(group) from group
     return report
-
-
-def _first(group: BaseExceptionGroup[CorpusMeshError]) -> CorpusMeshError:
-    for error in group.exceptions:
-        if isinstance(error, CorpusMeshError):
-            return error
-        if isinstance(error, BaseExceptionGroup):
-            return _first(error)
-    return InternalError("INGEST_FAILED", "the ingest failed")

@@ -1,6 +1,7 @@
 """What a command prints: its result on standard output, everything else on standard error."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # Everything that could steer a terminal; documents and file names are not trusted (line feed and tab stay).
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+_PIPE_COLUMNS = 240
 
 
 def plain(text: object) -> str:
@@ -45,7 +48,9 @@ class Output:
         """Standard output, for people."""
         from rich.console import Console
 
-        return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        # A pipe has no columns of its own: cells stay whole there.
+        width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
+        return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
     @cached_property
     def errors(self) -> "Console":
@@ -110,8 +115,7 @@ class Output:
             for row in rows:
                 table.add_row(*(Text(plain(cell)) for cell in row))
             if table.row_count:
-                # The columns of a pipe are not a terminal's: cells stay whole there.
-                console.print(table, width=None if console.is_terminal else 240)
+                console.print(table)
             else:
                 console.print(empty)
 

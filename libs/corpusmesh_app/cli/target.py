@@ -90,19 +90,34 @@ def find_target(options: TargetOptions, environment: Mapping[str, str], folder: 
         return _of_folder(options.data, key)
     if environment.get(ENDPOINT_VARIABLE):
         return Target(environment[ENDPOINT_VARIABLE], key, ENDPOINT_VARIABLE)
-    for candidate in (folder, *folder.parents):
-        data = candidate / DATA_FOLDER
-        if (data / MESH_FILE).is_file():
-            return _of_folder(data, key)
-    pointer = state_pointer(environment)
-    if pointer.is_file():
-        data_name = _read_json(pointer).get("data")
-        if isinstance(data_name, str) and (Path(data_name) / MESH_FILE).is_file():
-            return _of_folder(Path(data_name), key)
+    data = find_folder(environment, folder)
+    if data is not None:
+        return _of_folder(data, key)
     raise UnavailableError(
         "MESH_NOT_FOUND",
         "no mesh is known here: start one with `corpusmesh up`, or name one with --endpoint or CORPUSMESH_ENDPOINT",
     )
+
+
+def find_folder(environment: Mapping[str, str], folder: Path) -> Path | None:
+    """Find the data folder of a mesh that was started on this machine.
+
+    Args:
+        environment: The environment.
+        folder: Folder to search from, upwards.
+
+    Returns:
+        The nearest `.corpusmesh` with a `mesh.json`, else the one that the user started last; None if there is none.
+    """
+    for candidate in (folder, *folder.parents):
+        if (candidate / DATA_FOLDER / MESH_FILE).is_file():
+            return candidate / DATA_FOLDER
+    pointer = state_pointer(environment)
+    if pointer.is_file():
+        named = _read_json(pointer).get("data")
+        if isinstance(named, str) and (Path(named) / MESH_FILE).is_file():
+            return Path(named)
+    return None
 
 
 def _of_folder(data: Path, key: str) -> Target:

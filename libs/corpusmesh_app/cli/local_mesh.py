@@ -1,0 +1,75 @@
+"""Runs a whole mesh inside a command and ends it cleanly."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from corpusmesh_app.cli.failures import CommandFailedError, ExitStatus
+from corpusmesh_app.cli.mesh_files import RunningMesh, announce, withdraw
+from corpusmesh_app.cli.output import Output
+from corpusmesh_app.mesh import run_mesh
+from corpusmesh_core.errors import InternalError
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[asyncio.Event]:
+    """Turn SIGTERM and SIGINT into an event, so that the mesh ends in order.
+
+    Yields:
+        The event.
+    """
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def local_mesh(
+    data: Path, config: Path | None, output: Output, stop: asyncio.Event
+) -> AsyncIterator[tuple[RunningMesh, "asyncio.Task[None]"]]:
+    """Run a mesh; commands find it while it runs.
+
+    Args:
+        data: Its data folder.
+        config: Configuration file; None for the defaults.
+        output: Where messages go.
+        stop: Ends it.
+
+    Yields:
+        The mesh and the task that it runs in, which ends when the mesh does.
+
+    Raises:
+        CorpusMeshError: If it does not come up.
+        CommandFailedError: If it was stopped before it was up.
+    """
+    started: asyncio.Future[RunningMesh] = asyncio.get_running_loop().create_future()
+
+    def ready(gateway_grpc: str, gateway_http: str) -> None:
+        if not started.done():
+            started.set_result(announce(data, gateway_grpc, gateway_http, config, os.environ))
+
+    withdraw(data)
+    output.message(f"Starting the mesh on {data}")
+    running = asyncio.create_task(run_mesh(data, config=config, ready=ready, stop=stop), name="mesh")
+    try:
+        await asyncio.wait({running, started}, return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            await running  # raises why it did not come up
+            if stop.is_set():
+                raise CommandFailedError(ExitStatus.INTERRUPTED)
+            raise InternalError("MESH_ENDED", "the mesh ended before it was ready")
+        yield started.result(), running
+    finally:
+        stop.set()
+        withdraw(data)
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
