@@ -10,12 +10,13 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import asyncpg
 
 from corpusmesh_core.errors import ConflictError, OverloadedError, UnavailableError
 
-Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 """A connection in a transaction."""
 
 
@@ -48,7 +49,7 @@ class Database:
 
     def __init__(self, settings: DatabaseSettings) -> None:
         self._settings = settings
-        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._pool: "asyncpg.Pool[asyncpg.Record] | None" = None
 
     @property
     def settings(self) -> DatabaseSettings:
@@ -175,11 +176,11 @@ class Database:
                 await pool.release(connection)
 
 
-async def _prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _prepare_connection(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     await connection.set_type_codec("jsonb", encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
 
 
-async def _keep(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _keep(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     del connection
 
 

@@ -66,7 +66,7 @@ async def change_snapshot(
         "   (tenant_id, knowledge_base_id, snapshot_id, parent_id, ordinals, reason, created_by)"
         "   VALUES ($1, $2, $3, $4, $5, $6, $7)),"
         " old AS (DELETE FROM corpusmesh.snapshots"
-        "   WHERE tenant_id = $1 AND knowledge_base_id = $2 AND snapshot_id <= $3 - $8)"
+        "   WHERE tenant_id = $1 AND knowledge_base_id = $2 AND snapshot_id <= $3::int - $8::int)"
         " UPDATE corpusmesh.knowledge_bases SET current_snapshot_id = $3, last_snapshot_id = $3"
         " WHERE tenant_id = $1 AND knowledge_base_id = $2",
         tenant_id,

@@ -137,8 +137,8 @@ async def allocate_ordinals(connection: Connection, tenant_id: str, count: int) 
         OverloadedError: If the tenant has used up all of them.
     """
     following: int = await connection.fetchval(
-        "UPDATE corpusmesh.tenants SET next_ordinal = next_ordinal + $2"
-        " WHERE tenant_id = $1 AND next_ordinal <= $3 - $2 RETURNING next_ordinal",
+        "UPDATE corpusmesh.tenants SET next_ordinal = next_ordinal + $2::int"
+        " WHERE tenant_id = $1 AND next_ordinal <= $3::int - $2::int RETURNING next_ordinal",
         tenant_id,
         count,
         MAX_ORDINAL,
