@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
-from corpusmesh_app.cli.document_commands import _safe_file_name
 from corpusmesh_app.cli.evaluation_sets import read_corpus, read_queries
 from corpusmesh_app.cli.output import plain
 from corpusmesh_app.cli.plans import parse_plan
+from corpusmesh_app.cli.saving import safe_file_name
 from corpusmesh_app.cli.sources import batches, collect_files, is_url
 from corpusmesh_client import UploadItem
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
@@ -72,7 +72,7 @@ def test_is_url(text: str, expected: bool) -> None:
     ],
 )
 def test_saved_name_is_never_a_path(name: str, expected: str) -> None:
-    assert _safe_file_name(name) == expected
+    assert safe_file_name(name) == expected
 
 
 def test_plain_replaces_what_could_steer_a_terminal() -> None:

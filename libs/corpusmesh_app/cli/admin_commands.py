@@ -73,7 +73,7 @@ async def create_tenant(
     secret_file: SecretFile = None,
 ) -> None:
     """Create a tenant with its first owner, whose key is shown this once."""
-    from corpusmesh_app.cli.shapes import tenant_shape, user_shape
+    from corpusmesh_app.cli.member_shapes import tenant_shape, user_shape
 
     _check_secret_file(secret_file)
     async with session.client() as client:
@@ -84,7 +84,7 @@ async def create_tenant(
 
 async def list_tenants(session: Session) -> None:
     """List the tenants."""
-    from corpusmesh_app.cli.shapes import tenant_shape
+    from corpusmesh_app.cli.member_shapes import tenant_shape
 
     async with session.client() as client:
         tenants = [tenant_shape(tenant) async for tenant in client.admin.list_tenants()]
@@ -147,7 +147,7 @@ async def create_key(
 ) -> None:
     """Create an API key for a user; its secret is shown this once."""
     from corpusmesh.type.v1 import policy_pb2
-    from corpusmesh_app.cli.shapes import api_key_shape
+    from corpusmesh_app.cli.member_shapes import api_key_shape
 
     _check_secret_file(secret_file)
     async with session.client() as client:
@@ -162,7 +162,7 @@ async def create_key(
 
 async def list_keys(session: Session, user: UserArgument) -> None:
     """List the API keys of a user, without secrets."""
-    from corpusmesh_app.cli.shapes import api_key_shape
+    from corpusmesh_app.cli.member_shapes import api_key_shape
 
     async with session.client() as client:
         keys = [key async for key in client.admin.list_api_keys(user)]
@@ -174,7 +174,7 @@ async def revoke_key(
     key: Annotated[str, typer.Argument(help="Key: users/ID/apiKeys/ID.")],
 ) -> None:
     """Revoke an API key; it is refused from the next request on."""
-    from corpusmesh_app.cli.shapes import api_key_shape
+    from corpusmesh_app.cli.member_shapes import api_key_shape
 
     async with session.client() as client:
         revoked = await client.admin.revoke_api_key(key)
@@ -188,13 +188,13 @@ def _role(role: RoleName) -> "policy_pb2.Role.ValueType":
 
 
 def _user(user: "User") -> dict[str, object]:
-    from corpusmesh_app.cli.shapes import user_shape
+    from corpusmesh_app.cli.member_shapes import user_shape
 
     return user_shape(user)
 
 
 def _print_users(session: Session, shape: dict[str, object], users: "list[User]") -> None:
-    from corpusmesh_app.cli.shapes import role_name
+    from corpusmesh_app.cli.member_shapes import role_name
 
     rows = [
         (
@@ -210,7 +210,8 @@ def _print_users(session: Session, shape: dict[str, object], users: "list[User]"
 
 
 def _key_table(session: Session, keys: "list[ApiKey]") -> Callable[..., None]:
-    from corpusmesh_app.cli.shapes import scope_name, time_of
+    from corpusmesh_app.cli.member_shapes import scope_name
+    from corpusmesh_app.cli.shapes import time_of
 
     rows = [
         (

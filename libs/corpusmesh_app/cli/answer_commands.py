@@ -51,7 +51,7 @@ async def search(
 ) -> None:
     """Search knowledge bases and show the passages found, best first."""
     from corpusmesh_app.cli.plans import parse_plan
-    from corpusmesh_app.cli.shapes import search_shape
+    from corpusmesh_app.cli.retrieval_shapes import search_shape
 
     wanted = parse_plan(plan)
     async with session.client() as client:
@@ -137,7 +137,7 @@ async def stream_answer(
         InternalError: If the stream ended without a summary.
     """
     from corpusmesh.retrieve.v1.answer_service_pb2 import AnswerSummary, EvidenceList
-    from corpusmesh_app.cli.shapes import answer_shape
+    from corpusmesh_app.cli.retrieval_shapes import answer_shape
 
     evidence, summary, ended, streamed = EvidenceList(), AnswerSummary(), False, False
     pieces = client.answer(

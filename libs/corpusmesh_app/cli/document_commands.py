@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from corpusmesh.ingest.v1.document_service_pb2 import Document, DocumentAccess, Version
-    from corpusmesh_client import CorpusMeshClient, Original
+    from corpusmesh_client import CorpusMeshClient
 
 DocumentArgument = Annotated[
     str, typer.Argument(help="Document: its full name, or its identifier or file name with --kb.")
@@ -183,13 +183,15 @@ async def open_original(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Save the original of a document as it was uploaded."""
+    from corpusmesh_app.cli.saving import safe_file_name, save_original
+
     async with session.client() as client:
         name = await _choose_version(client, document, knowledge_base, version, _published_or_newest)
         original = await client.documents.open_original(name)
-        path = output if output is not None else Path(_safe_file_name(original.display_name))
+        path = output if output is not None else Path(safe_file_name(original.display_name))
         if path.exists() and not force:
             raise FailedPreconditionError("FILE_EXISTS", f"{path} exists; give another --output, or --force", path=path)
-        size = await _save(original, path)
+        size = await save_original(original, path)
     session.output.result(
         {"version": name, "path": str(path), "media_type": original.media_type, "size_bytes": size},
         lambda console: console.print(f"Saved {path} ({size} bytes, {original.media_type})."),
@@ -372,40 +374,3 @@ def _render_access(session: Session, entry: "DocumentAccess") -> Callable[..., N
         *(("denied", name) for name in (*entry.denied_users, *entry.denied_groups)),
     ]
     return session.output.table(("", "WHO"), rows, empty="Open to all who see the knowledge base.")
-
-
-def _safe_file_name(display_name: str) -> str:
-    # The name came from whoever uploaded it: never a path, never hidden, never empty.
-    name = display_name.replace("\\", "/").rsplit("/", 1)[-1]
-    name = "".join(character for character in name if character.isprintable()).lstrip(".")
-    return name.encode("utf-8")[:200].decode("utf-8", "ignore") or "original"
-
-
-async def _save(original: "Original", path: Path) -> int:
-    import asyncio
-    import tempfile
-
-    folder = path.parent
-    size = 0
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".corpusmesh-", delete=False) as file:
-            partial = Path(file.name)
-            try:
-                async for piece in original.pieces:
-                    await asyncio.to_thread(file.write, piece)
-                    size += len(piece)
-                file.flush()
-                await asyncio.to_thread(_put, partial, path)
-            except BaseException:
-                await asyncio.to_thread(partial.unlink, missing_ok=True)
-                raise
-    except OSError as error:
-        raise FailedPreconditionError(
-            "FILE_NOT_WRITTEN", f"{path} cannot be written ({error.strerror})", path=path
-        ) from error
-    return size
-
-
-def _put(partial: Path, path: Path) -> None:
-    partial.chmod(0o644)
-    partial.replace(path)

@@ -201,7 +201,8 @@ async def status(
     knowledge_base: Annotated[str, typer.Option("--kb", help="Knowledge base; by default all.")] = "",
 ) -> None:
     """Show who you are, the knowledge bases, and the work under way."""
-    from corpusmesh_app.cli.shapes import caller_shape, knowledge_base_shape, run_shape
+    from corpusmesh_app.cli.member_shapes import caller_shape
+    from corpusmesh_app.cli.shapes import knowledge_base_shape, run_shape
     from corpusmesh_client import has_ended
 
     target = session.target()

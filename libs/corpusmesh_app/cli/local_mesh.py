@@ -11,7 +11,7 @@ from pathlib import Path
 from corpusmesh_app.cli.failures import CommandFailedError, ExitStatus
 from corpusmesh_app.cli.mesh_files import RunningMesh, announce, withdraw
 from corpusmesh_app.cli.output import Output
-from corpusmesh_app.mesh import run_mesh
+from corpusmesh_app.local import run_mesh
 from corpusmesh_core.errors import InternalError
 
 

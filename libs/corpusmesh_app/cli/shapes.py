@@ -1,16 +1,15 @@
-"""The JSON shapes of `--json`, documented in `docs/guide/cli.md`; stable: keys are added, never renamed or removed."""
+"""The JSON shapes of knowledge bases, documents and runs; documented in `docs/guide/cli.md`.
+
+They are stable: keys are added, never renamed or removed.
+"""
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc.status_pb2 import Status
 
-from corpusmesh.gateway.v1 import admin_service_pb2 as admin_pb
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as knowledge_base_pb
 from corpusmesh.ingest.v1 import run_service_pb2 as run_pb
-from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
-from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
-from corpusmesh.type.v1 import policy_pb2
 from corpusmesh_app.cli.failures import error_shape
 from corpusmesh_client import error_from_status
 from corpusmesh_client.names import identifier_of
@@ -50,30 +49,6 @@ def status_shape(message: Message, field: str) -> Shape | None:
     status = getattr(message, field)
     assert isinstance(status, Status)
     return error_shape(error_from_status(status))
-
-
-def role_name(role: policy_pb2.Role.ValueType) -> str:
-    """Give the name of a role.
-
-    Args:
-        role: The role.
-
-    Returns:
-        Such as "viewer".
-    """
-    return policy_pb2.Role.Name(role).removeprefix("ROLE_").lower()
-
-
-def scope_name(scope: policy_pb2.Scope.ValueType) -> str:
-    """Give the name of a scope.
-
-    Args:
-        scope: The scope.
-
-    Returns:
-        Such as "read".
-    """
-    return policy_pb2.Scope.Name(scope).removeprefix("SCOPE_").lower()
 
 
 def version_state(state: document_pb.Version.State.ValueType) -> str:
@@ -255,208 +230,4 @@ def run_shape(run: run_pb.Run) -> Shape:
         ],
         "create_time": time_of(run, "create_time"),
         "end_time": time_of(run, "end_time"),
-    }
-
-
-def hit_shape(hit: retrieval_pb.SearchHit) -> Shape:
-    """Describe a hit.
-
-    Args:
-        hit: The hit.
-
-    Returns:
-        Its shape.
-    """
-    return {
-        "record_id": hit.record_id,
-        "kind": hit.kind,
-        "document": hit.document,
-        "version": hit.place.version,
-        "display_name": hit.place.display_name,
-        "title": hit.title,
-        "page": hit.place.page,
-        "boxes": [
-            {"page": box.page, "left": box.left, "top": box.top, "right": box.right, "bottom": box.bottom}
-            for box in hit.place.boxes
-        ],
-        "heading_path": list(hit.place.heading_path),
-        "text": hit.text,
-        "position": hit.position,
-        "token_count": hit.token_count,
-        "scores": scores_shape(hit.scores),
-    }
-
-
-def scores_shape(scores: retrieval_pb.Scores) -> Shape:
-    """Describe the scores of a candidate.
-
-    Args:
-        scores: The scores.
-
-    Returns:
-        Their shape.
-    """
-    return {
-        "similarity": scores.similarity,
-        "term_similarity": scores.term_similarity,
-        "vector_similarity": scores.vector_similarity,
-        "lexical_score": scores.lexical_score,
-        "lexical_rank": scores.lexical_rank or None,
-        "vector_rank": scores.vector_rank or None,
-    }
-
-
-def explanation_shape(explanation: retrieval_pb.Explanation) -> Shape:
-    """Describe what a search did.
-
-    Args:
-        explanation: The explanation.
-
-    Returns:
-        Its shape.
-    """
-    return {
-        "stages": [
-            {"stage": stage.stage, "duration_milliseconds": stage.duration_milliseconds} for stage in explanation.stages
-        ],
-        "query_terms": list(explanation.query_terms),
-        "visible_version_count": explanation.visible_version_count,
-        "candidates": [
-            {
-                "record_id": candidate.record_id,
-                "scores": scores_shape(candidate.scores),
-                "dropped_reason": candidate.dropped_reason or None,
-            }
-            for candidate in explanation.candidates
-        ],
-        "notes": list(explanation.notes),
-    }
-
-
-def search_shape(response: retrieval_pb.SearchChunksResponse) -> Shape:
-    """Describe a page of hits.
-
-    Args:
-        response: The page.
-
-    Returns:
-        Its shape.
-    """
-    return {
-        "hits": [hit_shape(hit) for hit in response.hits],
-        "total_size": response.total_size,
-        "next_page_token": response.next_page_token or None,
-        "snapshots": list(response.snapshots),
-        "unreachable": list(response.unreachable),
-        "explanation": explanation_shape(response.explanation) if response.HasField("explanation") else None,
-    }
-
-
-def citation_shape(citation: answer_pb.Citation) -> Shape:
-    """Describe a citation.
-
-    Args:
-        citation: The citation.
-
-    Returns:
-        Its shape.
-    """
-    return {"marker": citation.marker, **hit_shape(citation.hit)}
-
-
-def answer_shape(question: str, evidence: answer_pb.EvidenceList, summary: answer_pb.AnswerSummary) -> Shape:
-    """Describe an answer.
-
-    Args:
-        question: The question.
-        evidence: What the answer was made from.
-        summary: How it was made.
-
-    Returns:
-        Its shape.
-    """
-    return {
-        "question": question,
-        "text": summary.text,
-        "method": answer_pb.AnswerSummary.Method.Name(summary.method).removeprefix("METHOD_").lower(),
-        "abstained": summary.abstained,
-        "citations": [citation_shape(citation) for citation in summary.citations],
-        "evidence": [citation_shape(citation) for citation in evidence.evidence],
-        "snapshots": list(evidence.snapshots),
-        "dropped_marker_count": summary.dropped_marker_count,
-        "notes": list(summary.notes),
-    }
-
-
-def tenant_shape(tenant: admin_pb.Tenant) -> Shape:
-    """Describe a tenant.
-
-    Args:
-        tenant: The tenant.
-
-    Returns:
-        Its shape.
-    """
-    return {
-        "name": tenant.name,
-        "id": identifier_of(tenant.name),
-        "display_name": tenant.display_name,
-        "create_time": time_of(tenant, "create_time"),
-    }
-
-
-def user_shape(user: admin_pb.User) -> Shape:
-    """Describe a user.
-
-    Args:
-        user: The user.
-
-    Returns:
-        Its shape.
-    """
-    return {
-        "name": user.name,
-        "id": identifier_of(user.name),
-        "display_name": user.display_name,
-        "role": role_name(user.role),
-        "groups": list(user.groups),
-        "disabled": user.disabled,
-        "create_time": time_of(user, "create_time"),
-    }
-
-
-def api_key_shape(key: admin_pb.ApiKey) -> Shape:
-    """Describe an API key without its secret.
-
-    Args:
-        key: The key.
-
-    Returns:
-        Its shape.
-    """
-    return {
-        "name": key.name,
-        "id": identifier_of(key.name),
-        "scope": scope_name(key.scope),
-        "create_time": time_of(key, "create_time"),
-        "expire_time": time_of(key, "expire_time"),
-        "revoke_time": time_of(key, "revoke_time"),
-    }
-
-
-def caller_shape(caller: admin_pb.GetCallerResponse) -> Shape:
-    """Describe who the caller is.
-
-    Args:
-        caller: The caller.
-
-    Returns:
-        Its shape.
-    """
-    return {
-        "tenant": caller.tenant,
-        "user": caller.user,
-        "role": role_name(caller.role),
-        "scope": scope_name(caller.scope),
-        "groups": list(caller.groups),
     }

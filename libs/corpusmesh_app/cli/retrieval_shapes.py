@@ -1,0 +1,135 @@
+"""The JSON shapes of searches and answers, documented in `docs/guide/cli.md` and stable like those of `shapes`."""
+
+from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
+from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
+from corpusmesh_app.cli.shapes import Shape
+
+
+def hit_shape(hit: retrieval_pb.SearchHit) -> Shape:
+    """Describe a hit.
+
+    Args:
+        hit: The hit.
+
+    Returns:
+        Its shape.
+    """
+    return {
+        "record_id": hit.record_id,
+        "kind": hit.kind,
+        "document": hit.document,
+        "version": hit.place.version,
+        "display_name": hit.place.display_name,
+        "title": hit.title,
+        "page": hit.place.page,
+        "boxes": [
+            {"page": box.page, "left": box.left, "top": box.top, "right": box.right, "bottom": box.bottom}
+            for box in hit.place.boxes
+        ],
+        "heading_path": list(hit.place.heading_path),
+        "text": hit.text,
+        "position": hit.position,
+        "token_count": hit.token_count,
+        "scores": scores_shape(hit.scores),
+    }
+
+
+def scores_shape(scores: retrieval_pb.Scores) -> Shape:
+    """Describe the scores of a candidate.
+
+    Args:
+        scores: The scores.
+
+    Returns:
+        Their shape.
+    """
+    return {
+        "similarity": scores.similarity,
+        "term_similarity": scores.term_similarity,
+        "vector_similarity": scores.vector_similarity,
+        "lexical_score": scores.lexical_score,
+        "lexical_rank": scores.lexical_rank or None,
+        "vector_rank": scores.vector_rank or None,
+    }
+
+
+def explanation_shape(explanation: retrieval_pb.Explanation) -> Shape:
+    """Describe what a search did.
+
+    Args:
+        explanation: The explanation.
+
+    Returns:
+        Its shape.
+    """
+    return {
+        "stages": [
+            {"stage": stage.stage, "duration_milliseconds": stage.duration_milliseconds} for stage in explanation.stages
+        ],
+        "query_terms": list(explanation.query_terms),
+        "visible_version_count": explanation.visible_version_count,
+        "candidates": [
+            {
+                "record_id": candidate.record_id,
+                "scores": scores_shape(candidate.scores),
+                "dropped_reason": candidate.dropped_reason or None,
+            }
+            for candidate in explanation.candidates
+        ],
+        "notes": list(explanation.notes),
+    }
+
+
+def search_shape(response: retrieval_pb.SearchChunksResponse) -> Shape:
+    """Describe a page of hits.
+
+    Args:
+        response: The page.
+
+    Returns:
+        Its shape.
+    """
+    return {
+        "hits": [hit_shape(hit) for hit in response.hits],
+        "total_size": response.total_size,
+        "next_page_token": response.next_page_token or None,
+        "snapshots": list(response.snapshots),
+        "unreachable": list(response.unreachable),
+        "explanation": explanation_shape(response.explanation) if response.HasField("explanation") else None,
+    }
+
+
+def citation_shape(citation: answer_pb.Citation) -> Shape:
+    """Describe a citation.
+
+    Args:
+        citation: The citation.
+
+    Returns:
+        Its shape.
+    """
+    return {"marker": citation.marker, **hit_shape(citation.hit)}
+
+
+def answer_shape(question: str, evidence: answer_pb.EvidenceList, summary: answer_pb.AnswerSummary) -> Shape:
+    """Describe an answer.
+
+    Args:
+        question: The question.
+        evidence: What the answer was made from.
+        summary: How it was made.
+
+    Returns:
+        Its shape.
+    """
+    return {
+        "question": question,
+        "text": summary.text,
+        "method": answer_pb.AnswerSummary.Method.Name(summary.method).removeprefix("METHOD_").lower(),
+        "abstained": summary.abstained,
+        "citations": [citation_shape(citation) for citation in summary.citations],
+        "evidence": [citation_shape(citation) for citation in evidence.evidence],
+        "snapshots": list(evidence.snapshots),
+        "dropped_marker_count": summary.dropped_marker_count,
+        "notes": list(summary.notes),
+    }
