@@ -17,7 +17,13 @@ from corpusmesh_embed.config import EmbedSettings
 from corpusmesh_gateway.config import GatewaySettings
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_retrieve.config import RetrieveSettings
-from corpusmesh_runtime.config import IdentitySettings, LogSettings, Section, TelemetrySettings
+from corpusmesh_runtime.config import (
+    IdentitySettings,
+    LogSettings,
+    OperationsSettings,
+    Section,
+    TelemetrySettings,
+)
 
 CONFIG_VARIABLE = "CORPUSMESH_CONFIG"
 
@@ -121,6 +127,8 @@ class MeshSettings(BaseSettings):
     """How processes write their logs."""
     telemetry: TelemetrySettings = TelemetrySettings()
     """Where traces go."""
+    operations: OperationsSettings = OperationsSettings()
+    """The port of probes and metrics."""
     postgres: PostgresSection = PostgresSection()
     """The metadata store."""
     opensearch: OpenSearchSection = OpenSearchSection()

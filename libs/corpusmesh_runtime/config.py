@@ -24,8 +24,6 @@ class ServerSettings(Section):
     """Address to listen on; loopback unless a pod's network policy guards the port."""
     listen_port: int = Field(default=0, ge=0, le=65535)
     """Port to listen on; 0 takes a free one."""
-    operations_port: int = Field(default=0, ge=0, le=65535)
-    """Port of /livez, /readyz and /metrics; 0 takes a free one."""
     max_receive_message_bytes: int = Field(default=4 * 1024 * 1024, ge=64 * 1024)
     """Largest message taken from a caller."""
     max_send_message_bytes: int = Field(default=16 * 1024 * 1024, ge=64 * 1024)
@@ -50,6 +48,15 @@ class ServerSettings(Section):
     """How long a stopping server lets running calls end."""
     reflection_enabled: bool = True
     """Whether gRPC reflection answers; switch it off where the contract must not be readable."""
+
+
+class OperationsSettings(Section):
+    """The inner HTTP port of a process: /livez, /readyz and /metrics; never reachable from outside the mesh."""
+
+    listen_host: str = "127.0.0.1"
+    """Address to listen on; loopback unless a pod's network policy guards the port."""
+    listen_port: int = Field(default=0, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one."""
 
 
 class LogSettings(Section):

@@ -1,0 +1,243 @@
+"""Runs services in this process, and the whole mesh on this machine."""
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from typing import Final
+
+from corpusmesh_adapters.parsers import ParserPool
+from corpusmesh_adapters.postgres import Database, migrate
+from corpusmesh_app.settings import MeshSettings
+from corpusmesh_app.wiring import (
+    Adapters,
+    chat_model,
+    database_settings,
+    embedding_backend,
+    embedding_tokenizer,
+    gateway_stores,
+    identity_signer,
+    make_rng,
+    open_adapters,
+)
+from corpusmesh_app.working import run_worker
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_embed.module import EmbedService
+from corpusmesh_gateway.bootstrap import bootstrap_first_admin
+from corpusmesh_gateway.module import Gateway
+from corpusmesh_ingest.module import IngestService
+from corpusmesh_retrieve.answering import Answerer
+from corpusmesh_retrieve.handlers import ModelBounds
+from corpusmesh_retrieve.module import RetrieveService
+from corpusmesh_retrieve.searching import Searcher
+from corpusmesh_runtime.identity import IdentitySigner
+from corpusmesh_runtime.logging import configure_logging, get_logger
+from corpusmesh_runtime.operations import operations_server
+from corpusmesh_runtime.tracing import configure_tracing
+
+SERVICES: Final = ("embed", "ingest", "retrieve", "gateway")
+ROLES: Final = ("server", "worker", "both")
+_log = get_logger(__name__)
+
+
+class Process:
+    """The services of one process, started in the order of their needs and stopped in reverse."""
+
+    def __init__(self, settings: MeshSettings, services: Collection[str], role: str) -> None:
+        """Create the process without starting anything.
+
+        Args:
+            settings: The configuration.
+            services: Names out of `SERVICES`.
+            role: One of `ROLES`; only ingest has a worker.
+
+        Raises:
+            InvalidArgumentError: If a name is unknown, or a worker is asked of a service that has none.
+        """
+        if role not in ROLES or not set(services) <= set(SERVICES):
+            raise InvalidArgumentError(
+                "SERVICE_UNKNOWN", f"services are {', '.join(SERVICES)}; roles are {', '.join(ROLES)}"
+            )
+        if role == "worker" and set(services) != {"ingest"}:
+            raise InvalidArgumentError("SERVICE_WITHOUT_WORKER", "only ingest has a worker", field="role")
+        self._settings = settings
+        self._services = tuple(services)
+        self._role = role
+        self._stack = AsyncExitStack()
+        self._readiness: list[Callable[[], Mapping[str, bool]]] = []
+        self.gateway: Gateway | None = None
+        self._failed: asyncio.Future[None] | None = None
+
+    def readiness(self) -> dict[str, bool]:
+        """Tell which parts are ready."""
+        parts: dict[str, bool] = {}
+        for read in self._readiness:
+            parts.update(read())
+        return parts
+
+    async def __aenter__(self) -> "Process":
+        name = self._services[0] if len(self._services) == 1 else "mesh"
+        configure_logging(self._settings.log, service=name)
+        configure_tracing(self._settings.telemetry, service=name)
+        self._failed = asyncio.get_running_loop().create_future()
+        async with AsyncExitStack() as stack:
+            await self._start(stack, identity_signer(self._settings))
+            operations = self._settings.operations
+            server = operations_server(
+                host=operations.listen_host, port=operations.listen_port, readiness=self.readiness
+            )
+            await server.start()
+            stack.push_async_callback(server.stop)
+            self._stack = stack.pop_all()
+        _log.info("ready", services=list(self._services), role=self._role)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        _log.info("ending", services=list(self._services))
+        await self._stack.aclose()
+
+    async def run_until(self, stop: asyncio.Event) -> None:
+        """Wait until `stop`, or until a part that must run has ended.
+
+        Args:
+            stop: Ends the wait.
+
+        Raises:
+            BaseException: What ended the part.
+        """
+        assert self._failed is not None
+        stopped = asyncio.create_task(stop.wait())
+        failed = asyncio.shield(self._failed)
+        try:
+            await asyncio.wait([stopped, failed], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
+            if self._failed.done():
+                self._failed.result()
+        finally:
+            stopped.cancel()
+
+    async def _start(self, stack: AsyncExitStack, signer: IdentitySigner) -> None:
+        settings = self._settings
+        serves = self._role != "worker"
+        if "embed" in self._services and serves:
+            backend = await asyncio.to_thread(embedding_backend, settings)
+            embed = await stack.enter_async_context(EmbedService(settings.embed, backend, signer))
+            self._readiness.append(embed.readiness)
+        if {"ingest", "retrieve"} & set(self._services):
+            name = "ingest" if "ingest" in self._services else "retrieve"
+            adapters = await stack.enter_async_context(open_adapters(settings, signer, service=name))
+            if "ingest" in self._services:
+                await self._start_ingest(stack, adapters, signer, serves=serves)
+            if "retrieve" in self._services and serves:
+                await self._start_retrieve(stack, adapters, signer)
+        if "gateway" in self._services and serves:
+            await self._start_gateway(stack, signer)
+
+    async def _start_ingest(
+        self, stack: AsyncExitStack, adapters: Adapters, signer: IdentitySigner, *, serves: bool
+    ) -> None:
+        settings = self._settings
+        if serves:
+            service = IngestService(settings.ingest, adapters.stores, adapters.broker, signer)
+            await stack.enter_async_context(service)
+            self._readiness.append(service.readiness)
+        if self._role != "server":
+            parser = await stack.enter_async_context(ParserPool(process_count=settings.ingest.parse_processes))
+            tokenizer = await asyncio.to_thread(embedding_tokenizer, settings)
+            worker = await stack.enter_async_context(
+                run_worker(settings, adapters, parser=parser, tokenizer=tokenizer, failed=self._fail)
+            )
+            self._readiness.append(worker.readiness)
+
+    async def _start_retrieve(self, stack: AsyncExitStack, adapters: Adapters, signer: IdentitySigner) -> None:
+        settings = self._settings
+        stores = adapters.stores
+        service = RetrieveService(
+            settings.retrieve,
+            searcher=Searcher(stores.snapshots, stores.index, stores.embedder),
+            answerer=Answerer(stores.embedder, chat_model(settings), make_rng),
+            bounds=ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds),
+            knowledge_bases=stores.knowledge_bases,
+            signer=signer,
+        )
+        await stack.enter_async_context(service)
+        self._readiness.append(service.readiness)
+
+    async def _start_gateway(self, stack: AsyncExitStack, signer: IdentitySigner) -> None:
+        settings = self._settings
+        database = Database(database_settings(settings))
+        await database.open()
+        stack.push_async_callback(database.close)
+        peers = settings.peers
+        gateway = Gateway(
+            settings.gateway,
+            stores=gateway_stores(database),
+            signer=signer,
+            addresses={"ingest": peers.ingest, "retrieve": peers.retrieve},
+            random_bytes=secrets.token_bytes,
+        )
+        await gateway.start()
+        stack.push_async_callback(gateway.stop)
+        self.gateway = gateway
+        self._readiness.append(gateway.readiness)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the process: a part that must run has ended."""
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_exception(error)
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[asyncio.Event]:
+    """Turn SIGTERM and SIGINT into an event.
+
+    Yields:
+        The event.
+    """
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def serve(service: str, settings: MeshSettings, role: str) -> None:
+    """Run one service, or all of them, until SIGTERM or SIGINT.
+
+    Args:
+        service: A name out of `SERVICES`, or "all".
+        settings: The configuration.
+        role: "server", "worker" or "both".
+
+    Raises:
+        CorpusMeshError: If it does not come up, or a part of it ends.
+    """
+    names = SERVICES if service == "all" else (service,)
+    with stop_on_signals() as stop:
+        async with Process(settings, names, role) as process:
+            await process.run_until(stop)
+
+
+async def prepare_database(settings: MeshSettings) -> str | None:
+    """Bring the schema up to date, and make the first admin where there is no tenant.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The first admin's API key, this once; None if there is an admin already.
+
+    Raises:
+        CorpusMeshError: If the database does not answer or its schema is newer than this release.
+    """
+    access = database_settings(settings)
+    await migrate(access.dsn)
+    database = Database(access)
+    await database.open()
+    try:
+        return await bootstrap_first_admin(gateway_stores(database), secrets.token_bytes)
+    finally:
+        await database.close()

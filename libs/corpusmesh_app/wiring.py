@@ -1,0 +1,293 @@
+"""The composition root: the only place that picks adapters."""
+
+import random
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy.engine import make_url
+
+from corpusmesh.embed.v1 import embed_service_pb2  # noqa: F401 - its descriptor holds the retry rules
+from corpusmesh_adapters.chat import OpenAIChatModel, OpenAIChatSettings
+from corpusmesh_adapters.models.manifest import TOKENIZER_FILE, read_manifest
+from corpusmesh_adapters.models.onnx_backend import OnnxEmbeddingBackend
+from corpusmesh_adapters.models.openai_backend import OpenAIEmbeddingBackend, OpenAIEndpoint
+from corpusmesh_adapters.models.registry import model_directory
+from corpusmesh_adapters.models.tokenization import ModelTokenizer
+from corpusmesh_adapters.nats import NatsBroker, NatsSettings
+from corpusmesh_adapters.opensearch import OpenSearchRecordIndex, OpenSearchSettings
+from corpusmesh_adapters.peers import GrpcEmbedder
+from corpusmesh_adapters.postgres import (
+    Database,
+    DatabaseSettings,
+    PostgresAuditLog,
+    PostgresDocumentStore,
+    PostgresIdempotencyStore,
+    PostgresKeyStore,
+    PostgresKnowledgeBaseStore,
+    PostgresPurgeStore,
+    PostgresRunStore,
+    PostgresSnapshotStore,
+    PostgresTenantStore,
+    WorkLimits,
+)
+from corpusmesh_adapters.s3 import S3ObjectStore, S3Settings
+from corpusmesh_app.settings import MeshSettings
+from corpusmesh_core.errors import FailedPreconditionError
+from corpusmesh_core.ports.chat import ChatModel
+from corpusmesh_core.ports.embedding import EmbeddingBackend
+from corpusmesh_embed.config import BackendKind
+from corpusmesh_embed.module import EMBED_SERVICE_NAMES
+from corpusmesh_gateway.handlers import GatewayStores
+from corpusmesh_ingest.module import IngestStores
+from corpusmesh_runtime.channel import open_channel
+from corpusmesh_runtime.config import read_secret
+from corpusmesh_runtime.identity import IdentitySigner, service_identity
+from corpusmesh_runtime.policy import rules_of
+
+_EMBED_CONNECT_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """Open connections to the outside systems, for one process."""
+
+    database: Database
+    broker: NatsBroker
+    index: OpenSearchRecordIndex
+    stores: IngestStores
+    embedder: GrpcEmbedder
+
+
+def identity_signer(settings: MeshSettings) -> IdentitySigner:
+    """Make the signer of internal identities.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The signer.
+
+    Raises:
+        FailedPreconditionError: If there is no key, or it is too short.
+    """
+    identity = settings.identity
+    keys = [read_secret(path, setting="identity.key_files") for path in identity.key_files]
+    return IdentitySigner(
+        keys, lifetime_seconds=identity.token_lifetime_seconds, leeway_seconds=identity.leeway_seconds
+    )
+
+
+def database_settings(settings: MeshSettings) -> DatabaseSettings:
+    """Tell where the metadata store is.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        Settings with the password in the DSN.
+
+    Raises:
+        FailedPreconditionError: If no DSN is set or the password's file cannot be read.
+    """
+    section = settings.postgres
+    _require(section.dsn, "postgres.dsn")
+    url = make_url(section.dsn)
+    if section.password_file is not None:
+        url = url.set(password=read_secret(section.password_file, setting="postgres.password_file"))
+    return DatabaseSettings(
+        dsn=url.render_as_string(hide_password=False),
+        pool_size=section.pool_size,
+        command_timeout_seconds=section.command_timeout_seconds,
+    )
+
+
+def gateway_stores(database: Database) -> GatewayStores:
+    """Make the stores that the gateway needs.
+
+    Args:
+        database: The metadata store.
+
+    Returns:
+        The stores.
+    """
+    return GatewayStores(
+        tenants=PostgresTenantStore(database), keys=PostgresKeyStore(database), audit=PostgresAuditLog(database)
+    )
+
+
+def embedding_backend(settings: MeshSettings) -> EmbeddingBackend:
+    """Load the embedding model, or make the client of its endpoint; takes seconds.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The backend, proved by one real answer.
+
+    Raises:
+        FailedPreconditionError: If the model is not installed, or gives other vectors than it declares.
+    """
+    section = settings.embed
+    if section.backend is BackendKind.ONNX:
+        return OnnxEmbeddingBackend(model_directory(section.model), thread_count=section.thread_count or None)
+    openai = section.openai
+    endpoint = OpenAIEndpoint(
+        base_url=openai.base_url,
+        model=openai.model,
+        dimension=openai.dimension,
+        max_input_tokens=openai.max_input_tokens,
+        api_key_file=openai.api_key_file,
+        query_prefix=openai.query_prefix,
+        passage_prefix=openai.passage_prefix,
+        request_timeout_seconds=openai.request_timeout_seconds,
+        max_attempt_count=openai.max_attempt_count,
+    )
+    backend = OpenAIEmbeddingBackend(endpoint, embedding_tokenizer(settings))
+    backend.verify()
+    return backend
+
+
+def embedding_tokenizer(settings: MeshSettings) -> ModelTokenizer:
+    """Load the embedder's tokenizer alone, for the budgets of chunks.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The tokenizer.
+
+    Raises:
+        FailedPreconditionError: If the model is not installed.
+    """
+    section = settings.embed
+    name = section.model if section.backend is BackendKind.ONNX else section.openai.tokenizer_model
+    directory = model_directory(name)
+    return ModelTokenizer(directory / TOKENIZER_FILE, fold_traditional=read_manifest(directory).fold_traditional)
+
+
+def chat_model(settings: MeshSettings) -> ChatModel | None:
+    """Make the language model's client.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The client; None where no endpoint is configured.
+    """
+    section = settings.chat
+    if not section.url:
+        return None
+    _require(section.model, "chat.model")
+    return OpenAIChatModel(
+        OpenAIChatSettings(base_url=section.url, model=section.model, api_key_file=section.api_key_file),
+        jitter=random.random,
+    )
+
+
+def make_rng() -> np.random.Generator:
+    """Make dice that nobody can foresee."""
+    return np.random.default_rng(secrets.randbits(128))
+
+
+@asynccontextmanager
+async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, service: str) -> AsyncIterator[Adapters]:
+    """Open the connections of a process that serves ingest or retrieve, or works for them.
+
+    Args:
+        settings: The configuration.
+        signer: Signs calls to the embed service.
+        service: Name that those calls are made under.
+
+    Yields:
+        The adapters; they are closed at the end.
+
+    Raises:
+        UnavailableError: If a system does not answer.
+        FailedPreconditionError: If the configuration lacks an address.
+    """
+    async with AsyncExitStack() as stack:
+        database = Database(database_settings(settings))
+        await database.open()
+        stack.push_async_callback(database.close)
+        broker = NatsBroker(_nats_settings(settings))
+        await broker.connect()
+        stack.push_async_callback(broker.close)
+        _require(settings.opensearch.url, "opensearch.url")
+        index = OpenSearchRecordIndex(_opensearch_settings(settings))
+        stack.push_async_callback(index.close)
+        objects = S3ObjectStore(_s3_settings(settings))
+        stack.callback(objects.close)
+        channel = open_channel(
+            settings.peers.embed,
+            rules=rules_of(EMBED_SERVICE_NAMES).values(),
+            signer=signer,
+            identity=lambda: service_identity(service),
+        )
+        stack.push_async_callback(channel.close, None)
+        embedder = GrpcEmbedder(channel)
+        await embedder.connect(deadline_seconds=_EMBED_CONNECT_SECONDS)
+        stores = IngestStores(
+            knowledge_bases=PostgresKnowledgeBaseStore(database),
+            documents=PostgresDocumentStore(database),
+            snapshots=PostgresSnapshotStore(database),
+            runs=PostgresRunStore(database, WorkLimits()),
+            purges=PostgresPurgeStore(database),
+            idempotency=PostgresIdempotencyStore(database),
+            audit=PostgresAuditLog(database),
+            objects=objects,
+            index=index,
+            embedder=embedder,
+        )
+        yield Adapters(database=database, broker=broker, index=index, stores=stores, embedder=embedder)
+
+
+def _opensearch_settings(settings: MeshSettings) -> OpenSearchSettings:
+    section = settings.opensearch
+    password = ""
+    if section.password_file is not None:
+        password = read_secret(section.password_file, setting="opensearch.password_file")
+    return OpenSearchSettings(
+        urls=(section.url,),
+        username=section.username,
+        password=password,
+        ca_certificates_path=str(section.ca_certificates_file or ""),
+        engine=section.engine,
+        shard_count=section.shard_count,
+        replica_count=section.replica_count,
+    )
+
+
+def _nats_settings(settings: MeshSettings) -> NatsSettings:
+    section = settings.nats
+    _require(section.url, "nats.url")
+    password = None
+    if section.password_file is not None:
+        password = read_secret(section.password_file, setting="nats.password_file")
+    return NatsSettings(url=section.url, password=password)
+
+
+def _s3_settings(settings: MeshSettings) -> S3Settings:
+    section = settings.object_store
+    access_key = secret_key = None
+    if section.access_key_file is not None and section.secret_key_file is not None:
+        access_key = read_secret(section.access_key_file, setting="object_store.access_key_file")
+        secret_key = read_secret(section.secret_key_file, setting="object_store.secret_key_file")
+    return S3Settings(
+        bucket=section.bucket,
+        endpoint_url=section.url or None,
+        region=section.region,
+        access_key=access_key,
+        secret_key=secret_key,
+    )
+
+
+def _require(value: str, setting: str) -> None:
+    if not value:
+        raise FailedPreconditionError(
+            "CONFIG_MISSING",
+            f"set {setting}, or run `corpusmesh up`, which brings a server of its own",
+            setting=setting,
+        )
