@@ -1,7 +1,7 @@
 """`corpusmesh admin …`: tenants, users and API keys."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpusmesh_app.cli.command import command
+from corpusmesh_app.cli.secrets import check_secret_file, print_secret
 from corpusmesh_app.cli.session import Session
-from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError
+from corpusmesh_core.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from corpusmesh.gateway.v1.admin_service_pb2 import ApiKey, User
@@ -75,11 +76,11 @@ async def create_tenant(
     """Create a tenant with its first owner, whose key is shown this once."""
     from corpusmesh_app.cli.member_shapes import tenant_shape, user_shape
 
-    _check_secret_file(secret_file)
+    check_secret_file(secret_file)
     async with session.client() as client:
         made = await client.admin.create_tenant(tenant, display_name=display_name, owner_id=owner)
     shape = {"tenant": tenant_shape(made.tenant), "owner": user_shape(made.owner)}
-    _print_secret(session, shape, made.secret, secret_file, f"Created {made.tenant.name} with {made.owner.name}.")
+    print_secret(session.output, shape, made.secret, secret_file, f"Created {made.tenant.name} with {made.owner.name}.")
 
 
 async def list_tenants(session: Session) -> None:
@@ -149,7 +150,7 @@ async def create_key(
     from corpusmesh.type.v1 import policy_pb2
     from corpusmesh_app.cli.member_shapes import api_key_shape
 
-    _check_secret_file(secret_file)
+    check_secret_file(secret_file)
     async with session.client() as client:
         made = await client.admin.create_api_key(
             user,
@@ -157,7 +158,7 @@ async def create_key(
             expire_time=_expiry(expires_in),
         )
     shape = {"api_key": api_key_shape(made.api_key)}
-    _print_secret(session, shape, made.secret, secret_file, f"Created {made.api_key.name}.")
+    print_secret(session.output, shape, made.secret, secret_file, f"Created {made.api_key.name}.")
 
 
 async def list_keys(session: Session, user: UserArgument) -> None:
@@ -233,28 +234,3 @@ def _expiry(text: str) -> datetime | None:
     if match is None or int(match[1]) == 0:
         raise InvalidArgumentError("DURATION_INVALID", f"{text!r} is no duration; write 30m, 12h, 90d or 4w")
     return datetime.now(UTC) + timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
-def _check_secret_file(path: Path | None) -> None:
-    # Before the call: a secret that cannot be written afterwards is lost.
-    if path is not None and (path.exists() or not path.parent.is_dir()):
-        raise FailedPreconditionError(
-            "SECRET_FILE_INVALID", f"{path} exists or its folder does not; name a new file", path=path
-        )
-
-
-def _print_secret(
-    session: Session, shape: Mapping[str, object], secret: str, secret_file: Path | None, sentence: str
-) -> None:
-    if secret_file is not None:
-        import os
-
-        descriptor = os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(secret + "\n")
-        shape = {**shape, "secret": None, "secret_file": str(secret_file)}
-        text = f"{sentence}\nIts key is in {secret_file}."
-    else:
-        shape = {**shape, "secret": secret, "secret_file": None}
-        text = f"{sentence}\nIts key, shown this once: {secret}"
-    session.output.result(shape, lambda console: console.print(text))

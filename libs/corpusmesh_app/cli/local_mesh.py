@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import os
-import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from corpusmesh_app.cli.failures import CommandFailedError, ExitStatus
@@ -13,23 +12,6 @@ from corpusmesh_app.cli.mesh_files import RunningMesh, announce, withdraw
 from corpusmesh_app.cli.output import Output
 from corpusmesh_app.local import run_mesh
 from corpusmesh_core.errors import InternalError
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[asyncio.Event]:
-    """Turn SIGTERM and SIGINT into an event, so that the mesh ends in order.
-
-    Yields:
-        The event.
-    """
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
 
 
 @asynccontextmanager

@@ -27,12 +27,13 @@ DataOption = Annotated[Path, typer.Option("--data", help="Folder that holds all 
 
 
 class ServiceName(StrEnum):
-    """Services that run on their own."""
+    """Services that run on their own, or all in one process."""
 
     EMBED = "embed"
     INGEST = "ingest"
     RETRIEVE = "retrieve"
     GATEWAY = "gateway"
+    ALL = "all"
 
 
 class RoleName(StrEnum):
@@ -51,6 +52,7 @@ def register(app: typer.Typer) -> None:
     """
     command(app, "up", remote=False)(up)
     command(app, "serve", remote=False)(serve)
+    command(app, "migrate", remote=False)(migrate)
     command(app, "demo", remote=False)(demo)
 
 
@@ -66,7 +68,8 @@ async def up(
         return
     import asyncio
 
-    from corpusmesh_app.cli.local_mesh import local_mesh, stop_on_signals
+    from corpusmesh_app.cli.local_mesh import local_mesh
+    from corpusmesh_app.mesh import stop_on_signals
 
     with stop_on_signals() as stop:
         async with local_mesh(data, config, session.output, stop) as (mesh, running):
@@ -91,6 +94,30 @@ async def serve(
     await serve_service(service.value, load_settings(config), role.value)
 
 
+async def migrate(
+    session: Session,
+    config: ConfigOption = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="New file (mode 0600) for the first admin's key; by default it is shown.")
+    ] = None,
+) -> None:
+    """Bring the database's schema up to date, and make the first admin where there is none. `up` does it by itself."""
+    from corpusmesh_app.cli.secrets import check_secret_file, print_secret
+    from corpusmesh_app.mesh import prepare_database
+    from corpusmesh_app.settings import load_settings
+
+    check_secret_file(key_file)
+    key = await prepare_database(load_settings(config))
+    if key is None:
+        session.output.result(
+            {"first_admin": False, "secret": None, "secret_file": None},
+            lambda console: console.print("The schema is up to date."),
+        )
+        return
+    sentence = "The schema is up to date; the first admin was made."
+    print_secret(session.output, {"first_admin": True}, key, key_file, sentence)
+
+
 async def demo(
     session: Session,
     data: DataOption = Path(".corpusmesh"),
@@ -104,7 +131,8 @@ async def demo(
     import asyncio
 
     from corpusmesh_app.cli.demonstration import demonstrate, examples_folder
-    from corpusmesh_app.cli.local_mesh import local_mesh, stop_on_signals
+    from corpusmesh_app.cli.local_mesh import local_mesh
+    from corpusmesh_app.mesh import stop_on_signals
 
     folder = examples_folder(examples)
     with stop_on_signals() as stop:
@@ -152,7 +180,7 @@ def _launch(data: Path, config: Path | None) -> "tuple[subprocess.Popen[bytes], 
     folder = data.absolute()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = folder / _LOG_FILE
-    arguments = [sys.executable, "-m", "corpusmesh_app.cli", "up", "--data", str(folder)]
+    arguments = [sys.executable, "-m", "corpusmesh_app", "up", "--data", str(folder)]
     if config is not None:
         arguments += ["--config", str(config.absolute())]
     with log.open("ab") as file:
