@@ -9,9 +9,15 @@ import pypdfium2.raw as pdfium_c
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source
 from corpusmesh_adapters.parsers.failures import corrupt, encrypted, over_limit, page_list
 from corpusmesh_adapters.parsers.formats import Format
-from corpusmesh_adapters.parsers.pdf_extras import PypdfView
-from corpusmesh_adapters.parsers.pdf_layout import LIST_MARKER, Paragraph, group_lines, order_lines
-from corpusmesh_adapters.parsers.pdf_lines import Frame, Line, LineReader
+from corpusmesh_adapters.parsers.pdf_extras import PypdfView, vertical_lines
+from corpusmesh_adapters.parsers.pdf_layout import (
+    LIST_MARKER,
+    Paragraph,
+    group_lines,
+    main_direction,
+    order_lines,
+)
+from corpusmesh_adapters.parsers.pdf_lines import Frame, Line, LineReader, is_vertical_cjk
 from corpusmesh_adapters.parsers.pdf_quality import is_arabic, judge_layer
 from corpusmesh_adapters.parsers.pdf_structure import HeadingRules, borderless_table, learn_headings, running_lines
 from corpusmesh_adapters.parsers.pdf_tables import RuledTable, find_ruled_tables
@@ -19,6 +25,8 @@ from corpusmesh_core.documents import BlockKind, Box, OutlineEntry, ParsedDocume
 
 _MAX_OUTLINE_ENTRIES = 5_000
 _MAX_OUTLINE_DEPTH = 12
+_MIN_HELD_SHARE = 0.98
+_MAX_HELD_SHARE = 1.05
 _NO_OCR = "reading text in pictures (OCR) is not part of this build"
 _METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords", "CreationDate": "created"}
 
@@ -112,7 +120,7 @@ def _read_pages(pdf: pdfium.PdfDocument, page_count: int, view: PypdfView, sourc
             reading.failed.append(index + 1)
             continue
         try:
-            read = _read_page(page, index, reader, view, reading)
+            read = _read_page(page, index, reader, view, reading, source)
         except pdfium.PdfiumError:
             reading.failed.append(index + 1)
             continue
@@ -126,7 +134,9 @@ def _read_pages(pdf: pdfium.PdfDocument, page_count: int, view: PypdfView, sourc
     return reading
 
 
-def _read_page(page: pdfium.PdfPage, index: int, reader: LineReader, view: PypdfView, reading: _Reading) -> _Page:
+def _read_page(
+    page: pdfium.PdfPage, index: int, reader: LineReader, view: PypdfView, reading: _Reading, source: Source
+) -> _Page:
     left, bottom, right, top = page.get_bbox()
     frame = Frame(index + 1, left, bottom, right, top, page.get_rotation())
     read = _Page(frame)
@@ -144,10 +154,12 @@ def _read_page(page: pdfium.PdfPage, index: int, reader: LineReader, view: Pypdf
                 return read
             reading.read_again.append(index + 1)
             lines = _replaced(lines, verdict.gbk_text, frame)
+        elif is_vertical_cjk(lines):
+            lines = vertical_lines(source.content, source.options.password, index, frame) or lines
         elif is_arabic(text):
             lines = _replaced(lines, view.page_text(index), frame)
         else:
-            read.tables = find_ruled_tables(page, textpage, frame)
+            read.tables = find_ruled_tables(page, textpage, frame, main_direction(lines))
         read.lines = order_lines(lines, frame.width)
     finally:
         textpage.close()
@@ -204,9 +216,10 @@ def _metadata(pdf: pdfium.PdfDocument, builder: DocumentBuilder) -> dict[str, st
 def _add_pages(builder: DocumentBuilder, pages: Sequence[_Page], outline: Sequence[OutlineEntry]) -> None:
     running = running_lines([(page.frame.height, page.lines) for page in pages])
     seen: set[str] = set()
-    grouped: list[tuple[_Page, list[Paragraph | RuledTable]]] = []
+    grouped: list[tuple[list[tuple[BlockKind, Line]], list[Paragraph | RuledTable]]] = []
     for index, page in enumerate(pages):
         body: list[Line] = []
+        edges: list[tuple[BlockKind, Line]] = []
         for line_index, line in enumerate(page.lines):
             if (index, line_index) not in running:
                 body.append(line)
@@ -215,21 +228,23 @@ def _add_pages(builder: DocumentBuilder, pages: Sequence[_Page], outline: Sequen
             if bare and bare not in seen:
                 seen.add(bare)
                 is_head = line.box.top < page.frame.height / 2
-                kind = BlockKind.HEADER if is_head else BlockKind.FOOTER
-                builder.add(kind, line.text, page=page.frame.page, boxes=(line.box,))
-        grouped.append((page, list(_with_tables(body, page.tables))))
+                edges.append((BlockKind.HEADER if is_head else BlockKind.FOOTER, line))
+        grouped.append((edges, list(_with_tables(body, page.tables))))
     paragraphs = [part for _, parts in grouped for part in parts if isinstance(part, Paragraph)]
     rules = learn_headings(paragraphs, outline)
-    for _, parts in grouped:
+    for edges, parts in grouped:
+        for kind, line in edges:
+            builder.add(kind, line.text, page=line.box.page, boxes=(line.box,))
         _add_parts(builder, parts, rules)
 
 
 def _with_tables(lines: Sequence[Line], tables: Sequence[RuledTable]) -> Iterator[Paragraph | RuledTable]:
     """Group the lines outside the tables; each table stands where its first line stood."""
-    waiting = list(tables)
+    held = [table for table in tables if _holds(table, [line for line in lines if _inside(line.box, table.box)])]
+    waiting = list(held)
     run: list[Line] = []
     for line in lines:
-        table = next((table for table in tables if _inside(line.box, table.box)), None)
+        table = next((table for table in held if _inside(line.box, table.box)), None)
         if table is None:
             run.append(line)
         elif table in waiting:
@@ -238,6 +253,13 @@ def _with_tables(lines: Sequence[Line], tables: Sequence[RuledTable]) -> Iterato
             waiting.remove(table)
             yield table
     yield from group_lines(run)
+
+
+def _holds(table: RuledTable, lines: Sequence[Line]) -> bool:
+    # A grid whose cells miss text of its lines, or repeat it, was not the table's: the lines are kept instead.
+    written = sum(len("".join(line.text.split())) for line in lines)
+    celled = sum(len("".join(cell.split())) for row in table.rows for cell in row)
+    return _MIN_HELD_SHARE * written <= celled <= _MAX_HELD_SHARE * written
 
 
 def _inside(box: Box, outer: Box) -> bool:

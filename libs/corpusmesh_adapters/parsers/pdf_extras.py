@@ -1,14 +1,18 @@
-"""What PDFium does not give: form values, and Arabic text with its ligatures in the right order (both by pypdf)."""
+"""What PDFium lacks: form values and Arabic ligatures in order (by pypdf), vertical writing (by pdfminer)."""
 
 import io
 from collections.abc import Iterator
 from typing import Any
 
+import pdfplumber
+from pdfminer.pdfexceptions import PDFException
+from pdfminer.psparser import PSException
+from pdfplumber.utils.exceptions import PdfminerException
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 from pypdf.generic import DictionaryObject
 
-from corpusmesh_adapters.parsers.pdf_lines import Frame
+from corpusmesh_adapters.parsers.pdf_lines import Frame, Line
 from corpusmesh_core.documents import Box
 
 _MAX_FIELD_DEPTH = 16
@@ -76,6 +80,49 @@ class PypdfView:
                 reader.decrypt(self._password or "")
             self._reader = reader
         return self._reader
+
+
+def vertical_lines(content: bytes, password: str | None, index: int, frame: Frame) -> list[Line]:
+    """Read a page that is written in columns from top to bottom; PDFium leaves out part of such lines.
+
+    Args:
+        content: The file.
+        password: Opens it, where it is encrypted.
+        index: Page index from 0.
+        frame: The page's coordinates.
+
+    Returns:
+        One line per column, from right to left; none where the page cannot be read.
+    """
+    try:
+        with pdfplumber.open(io.BytesIO(content), password=password, pages=[index + 1]) as pdf:
+            characters = pdf.pages[0].chars
+    except (PdfminerException, PDFException, PSException, *PYPDF_ERRORS):
+        return []
+    columns: list[list[dict[str, Any]]] = []
+    for character in sorted(characters, key=_center, reverse=True):
+        if columns and _center(columns[-1][0]) - _center(character) < 0.5 * character["size"]:
+            columns[-1].append(character)
+        else:
+            columns.append([character])
+    lines = []
+    for column in columns:
+        column.sort(key=lambda character: float(character["top"]))
+        text = "".join(str(character["text"]) for character in column).strip()
+        box = Box(
+            frame.page,
+            round(min(float(character["x0"]) for character in column), 1),
+            round(float(column[0]["top"]), 1),
+            round(max(float(character["x1"]) for character in column), 1),
+            round(max(float(character["bottom"]) for character in column), 1),
+        )
+        if text:
+            lines.append(Line(text, box, round(float(column[0]["size"]), 1)))
+    return lines
+
+
+def _center(character: dict[str, Any]) -> float:
+    return (float(character["x0"]) + float(character["x1"])) / 2
 
 
 def _field(annotation: Any) -> tuple[str, str, tuple[float, float, float, float] | None] | None:

@@ -1,6 +1,7 @@
 """Puts the lines of PDF pages into reading order and joins them to paragraphs."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -15,7 +16,7 @@ LIST_MARKER = re.compile(
     r"^(?:[\u2022\u2023\u25aa\u25cf\u25cb\u25a0\u25a1\u2013\u2014\u27a2\u2713\u00b7\uf0b7\uf0a7*-]\s+|"
     r"\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)]\s+|[（(]?[一二三四五六七八九十]{1,3}[)）、]|\d{1,3}、)"
 )
-_SIZE_TOLERANCE = 1.12
+_SIZE_TOLERANCE = 1.2
 _MIN_COLUMN_LINES = 6
 
 
@@ -68,6 +69,21 @@ class Paragraph:
             elif not (_CJK_END.search(line.text) and _CJK_START.match(following.text)):
                 parts.append("" if line.text.endswith(("-", "\u2010")) and following.text[:1].islower() else " ")
         return "".join(parts)
+
+
+def main_direction(lines: Sequence[Line]) -> int:
+    """Find how most text of a page is written.
+
+    Args:
+        lines: Lines of a page.
+
+    Returns:
+        Quarter turns, see `Line.direction`; 0 for a page without text.
+    """
+    counts = Counter[int]()
+    for line in lines:
+        counts[line.direction] += len(line.text)
+    return counts.most_common(1)[0][0] if counts else 0
 
 
 def order_lines(lines: Sequence[Line], page_width: float) -> list[Line]:

@@ -139,17 +139,22 @@ class LineReader:
             end = pdfium_c.FPDFText_GetCharIndexFromTextIndex(textpage, last)
             if begin < 0 or end < begin:
                 continue
+            middle = pdfium_c.FPDFText_GetCharIndexFromTextIndex(textpage, (first + last) // 2)
             hyphenated = match.end() < len(text) and text[match.end()] in _HYPHENS
-            line = self._line(textpage, frame, content.strip(), begin, end, hyphenated=hyphenated)
+            line = self._line(textpage, frame, content.strip(), (begin, max(middle, begin), end), hyphenated=hyphenated)
             if lines and _continues(lines[-1], line):
                 line = _joined(lines.pop(), line)
             lines.append(line)
         return lines
 
     def _line(
-        self, textpage: pdfium.PdfTextPage, frame: Frame, text: str, begin: int, end: int, *, hyphenated: bool
+        self, textpage: pdfium.PdfTextPage, frame: Frame, text: str, indexes: tuple[int, int, int], *, hyphenated: bool
     ) -> Line:
-        size, direction = self._size(textpage, frame, begin)
+        begin, middle, end = indexes
+        # The first character may be a bullet or a footnote's number in a size of its own.
+        size, direction = self._size(textpage, frame, middle)
+        if not size:
+            size, direction = self._size(textpage, frame, begin)
         runs = self._runs(textpage, begin, end - begin + 1)
         if not runs:
             runs = [self._loose_box(textpage, begin, end)]

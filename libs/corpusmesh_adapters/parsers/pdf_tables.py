@@ -5,14 +5,13 @@ pdfplumber's own page reading costs about 200 ms a page; its pure grid functions
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 from pdfplumber.table import cells_to_tables, edges_to_intersections, intersections_to_cells, merge_edges
 
-from corpusmesh_adapters.parsers.builder import one_line
 from corpusmesh_adapters.parsers.pdf_lines import Frame
 from corpusmesh_core.documents import Box
 
@@ -24,6 +23,8 @@ _MAX_SEGMENTS = 400
 # Beyond this the page is a drawing, and the grid functions take time with the square of the edges.
 _MAX_EDGES = 800
 _MAX_FORM_DEPTH = 3
+_MIN_PARTED_LINES = 3
+_MIN_PARTED_CELLS = 3
 
 _Matrix = tuple[float, float, float, float, float, float]
 _Edge = tuple[float, float, float, float]
@@ -36,8 +37,8 @@ class RuledTable:
 
     Attributes:
         box: Where it stands.
-        rows: Cell texts; covered cells empty.
-        row_boxes: One box per row.
+        rows: Cell texts, lines of a cell parted by line breaks; covered cells empty.
+        row_boxes: One box per row, or the table's own where it is turned.
         header_row_count: Leading header rows; None where the rulings do not tell.
     """
 
@@ -47,13 +48,16 @@ class RuledTable:
     header_row_count: int | None
 
 
-def find_ruled_tables(page: pdfium.PdfPage, textpage: pdfium.PdfTextPage, frame: Frame) -> list[RuledTable]:
+def find_ruled_tables(
+    page: pdfium.PdfPage, textpage: pdfium.PdfTextPage, frame: Frame, direction: int
+) -> list[RuledTable]:
     """Find the ruled tables of a page.
 
     Args:
         page: The page.
         textpage: Its text.
         frame: Its coordinates.
+        direction: Quarter turns of its writing, see `Line.direction`; the grid of a turned table is turned upright.
 
     Returns:
         Tables of at least two rows and two columns that hold text, from top to bottom.
@@ -72,7 +76,33 @@ def find_ruled_tables(page: pdfium.PdfPage, textpage: pdfium.PdfTextPage, frame:
         return []
     cells = intersections_to_cells(edges_to_intersections(merged, _TOLERANCE_POINTS, _TOLERANCE_POINTS))
     tables = (_table(group, textpage, frame) for group in cells_to_tables(cells))
-    return sorted((table for table in tables if table is not None), key=lambda table: table.box.top)
+    found = sorted((table for table in tables if table is not None), key=lambda table: table.box.top)
+    return [_split_rows(_upright(table, direction)) for table in found]
+
+
+def _upright(table: RuledTable, direction: int) -> RuledTable:
+    """Turn the grid of a table that is written upwards or downwards, so that its rows are rows of text."""
+    if direction not in (1, 3):
+        return table
+    columns = tuple(zip(*table.rows, strict=True))
+    rows = tuple(column[::-1] for column in columns) if direction == 1 else columns[::-1]
+    return replace(table, rows=rows, row_boxes=(table.box,), header_row_count=None)
+
+
+def _split_rows(table: RuledTable) -> RuledTable:
+    """Part rows that rulings enclose together: where at least three cells have the same three lines or more."""
+    rows: list[tuple[str, ...]] = []
+    boxes: list[Box] = []
+    one_each = len(table.row_boxes) == len(table.rows)
+    for index, row in enumerate(table.rows):
+        heights = [cell.count("\n") + 1 for cell in row if cell]
+        height = heights[0] if heights else 1
+        parted = height >= _MIN_PARTED_LINES and len(heights) >= _MIN_PARTED_CELLS and len(set(heights)) == 1
+        lines = [cell.split("\n") if cell else [""] * height for cell in row]
+        rows.extend(zip(*lines, strict=True) if parted else [row])
+        if one_each:
+            boxes.extend([table.row_boxes[index]] * (height if parted else 1))
+    return replace(table, rows=tuple(rows), row_boxes=tuple(boxes) if one_each else table.row_boxes)
 
 
 def _displayed(edge: _Edge, frame: Frame) -> dict[str, Any]:
@@ -203,8 +233,8 @@ def _table(cells: Sequence[_Edge], textpage: pdfium.PdfTextPage, frame: Frame) -
     spanned = False
     for left, top, right, low in cells:
         row, column = _index(tops, top), _index(lefts, left)
-        text = one_line(_text(textpage, frame, left, top, right, low))
-        grid[row][column] = f"{grid[row][column]} {text}".strip()
+        text = _text(textpage, frame, left, top, right, low)
+        grid[row][column] = f"{grid[row][column]}\n{text}".strip("\n")
         if row == 0:
             bottom = sum(1 for other in tops if other < low - _TOLERANCE_POINTS)
             height = max(height, bottom)
@@ -229,7 +259,8 @@ def _table(cells: Sequence[_Edge], textpage: pdfium.PdfTextPage, frame: Frame) -
 def _text(textpage: pdfium.PdfTextPage, frame: Frame, left: float, top: float, right: float, bottom: float) -> str:
     x0, y0, x1, y1 = _stored(frame, left, top, right, bottom)
     text: str = textpage.get_text_bounded(x0, y0, x1, y1)
-    return text.replace("\ufffe", "").replace("\x02", "")
+    text = text.replace("\ufffe", "").replace("\x02", "")
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _stored(frame: Frame, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
