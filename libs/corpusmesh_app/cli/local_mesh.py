@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from corpusmesh_app.cli.failures import CommandFailedError, ExitStatus
 from corpusmesh_app.cli.mesh_files import RunningMesh, announce, withdraw
@@ -42,16 +43,20 @@ async def local_mesh(
     withdraw(data)
     output.message(f"Starting the mesh on {data}")
     running = asyncio.create_task(run_mesh(data, config=config, ready=ready, stop=stop), name="mesh")
+    stopped = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait({running, started}, return_when=asyncio.FIRST_COMPLETED)
+        waited: set[asyncio.Future[Any]] = {running, started, stopped}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
-            await running  # raises why it did not come up
             if stop.is_set():
+                running.cancel()
                 raise CommandFailedError(ExitStatus.INTERRUPTED)
+            await running  # raises why it did not come up
             raise InternalError("MESH_ENDED", "the mesh ended before it was ready")
         yield started.result(), running
     finally:
         stop.set()
+        stopped.cancel()
         withdraw(data)
         with contextlib.suppress(asyncio.CancelledError):
             await running
