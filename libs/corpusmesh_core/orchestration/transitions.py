@@ -26,6 +26,12 @@ from corpusmesh_core.orchestration.values import (
 from corpusmesh_core.tenancy.values import VersionState
 
 _CANCEL = "cancel"
+SCOPE = "scope"
+"""Payload of CLEANUP and the VERIFY after it: how much is removed."""
+SCOPE_RUN = "run"
+"""Everything that the run wrote: it was cancelled."""
+SCOPE_RECORDS = "records"
+"""Only the records of its parts: they failed, and a retry needs originals and artefacts."""
 
 
 def task_id_for(run_id: str, batch: str, stage: Stage) -> str:
@@ -114,7 +120,10 @@ def pass_on(
         effects.append(MoveParts(survivors, VERSION_STATE_BY_STAGE[following]))
     if following is None:
         return run, effects
-    due = now_seconds + policy.verify_delay_seconds if following is Stage.VERIFY else 0.0
+    due = 0.0
+    if following is Stage.VERIFY:
+        due = now_seconds + policy.verify_delay_seconds
+        payload = dict(task.payload)
     task = new_task(run, task.batch, following, survivors, epoch=task.epoch, not_before=due, payload=payload)
     effects.append(Dispatch(task, is_new=True))
     return replace(run, open_task_count=run.open_task_count + (1 if counts(run, following) else 0)), effects
@@ -194,7 +203,7 @@ def settle(run: Run, task: Task | None) -> tuple[Run, tuple[Effect, ...]]:
     if run.open_task_count > 0 or run.accepts_until_seconds > 0.0:
         return run, ()
     if run.state is RunState.CANCELLING:
-        cleanup = new_task(run, _CANCEL, Stage.CLEANUP, ())
+        cleanup = new_task(run, _CANCEL, Stage.CLEANUP, (), payload={SCOPE: SCOPE_RUN})
         return replace(run, open_task_count=1), (Dispatch(cleanup, is_new=True, all_parts_of_run=True),)
     if run.state in (RunState.PENDING, RunState.RUNNING):
         has_good_part = run.succeeded_part_count > 0 or run.part_count == 0
@@ -221,7 +230,8 @@ def fail_parts(run: Run, task: Task, failures: Sequence[PartFailure]) -> tuple[R
     if task.stage in (Stage.INDEX, Stage.PUBLISH):
         parts = [failure.ordinal for failure in failures]
         batch = f"{task.batch}-x{run.failed_part_count}"
-        cleanup = new_task(run, batch, Stage.CLEANUP, parts, epoch=task.epoch)
+        scope = {SCOPE: SCOPE_RECORDS}
+        cleanup = new_task(run, batch, Stage.CLEANUP, parts, epoch=task.epoch, payload=scope)
         effects.append(Dispatch(cleanup, is_new=True))
         run = replace(run, open_task_count=run.open_task_count + 1)
     return run, effects
