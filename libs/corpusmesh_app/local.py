@@ -26,6 +26,7 @@ from corpusmesh_app.stack import Stack, StackEndpoints, StackSettings, install_o
 from corpusmesh_app.stack.credentials import write_private
 from corpusmesh_app.stack.ports import choose_ports
 from corpusmesh_app.stack.process import read_tail, trim_log
+from corpusmesh_app.wiring import url_with_password
 from corpusmesh_core.errors import UnavailableError
 from corpusmesh_runtime.config import read_secret
 
@@ -91,33 +92,25 @@ def _stack_settings(data_directory: Path, settings: MeshSettings) -> StackSettin
     def secret(path: Path | None, setting: str) -> str:
         return read_secret(path, setting=setting) if path is not None else ""
 
+    def hidden(value: str) -> SecretStr | None:
+        return SecretStr(value) if value else None
+
     store = settings.object_store
     return StackSettings(
         data_directory=data_directory,
         opensearch_url=settings.opensearch.url or None,
-        postgres_dsn=_with_password(
-            settings.postgres.dsn, secret(settings.postgres.password_file, "postgres.password_file")
+        postgres_dsn=hidden(
+            url_with_password(settings.postgres.dsn, secret(settings.postgres.password_file, "postgres.password_file"))
         ),
-        nats_url=_with_password(settings.nats.url, secret(settings.nats.password_file, "nats.password_file")),
+        nats_url=hidden(
+            url_with_password(settings.nats.url, secret(settings.nats.password_file, "nats.password_file"))
+        ),
         s3_url=store.url or None,
         s3_access_key=secret(store.access_key_file, "object_store.access_key_file") or None,
-        s3_secret_key=SecretStr(secret(store.secret_key_file, "object_store.secret_key_file"))
-        if store.secret_key_file
-        else None,
+        s3_secret_key=hidden(secret(store.secret_key_file, "object_store.secret_key_file")),
         s3_bucket=store.bucket,
         s3_region=store.region,
     )
-
-
-def _with_password(url: str, password: str) -> SecretStr | None:
-    if not url:
-        return None
-    if not password:
-        return SecretStr(url)
-    parts = urlsplit(url)
-    user = parts.username or ""
-    host = parts.netloc.rpartition("@")[2]
-    return SecretStr(urlunsplit(parts._replace(netloc=f"{user}:{password}@{host}")))
 
 
 def _write_config(data_directory: Path, settings: MeshSettings, endpoints: StackEndpoints) -> tuple[MeshSettings, Path]:

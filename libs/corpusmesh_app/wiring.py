@@ -5,9 +5,9 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import numpy as np
-from sqlalchemy.engine import make_url
 
 from corpusmesh.embed.v1 import embed_service_pb2  # noqa: F401 - its descriptor holds the retry rules
 from corpusmesh_adapters.chat import OpenAIChatModel, OpenAIChatSettings
@@ -16,7 +16,7 @@ from corpusmesh_adapters.models.onnx_backend import OnnxEmbeddingBackend
 from corpusmesh_adapters.models.openai_backend import OpenAIEmbeddingBackend, OpenAIEndpoint
 from corpusmesh_adapters.models.registry import model_directory
 from corpusmesh_adapters.models.tokenization import ModelTokenizer
-from corpusmesh_adapters.nats import NatsBroker, NatsSettings
+from corpusmesh_adapters.nats import Broker, BrokerSettings, NatsWorkBroker
 from corpusmesh_adapters.opensearch import OpenSearchRecordIndex, OpenSearchSettings
 from corpusmesh_adapters.peers import GrpcEmbedder
 from corpusmesh_adapters.postgres import (
@@ -45,9 +45,12 @@ from corpusmesh_ingest.module import IngestStores
 from corpusmesh_runtime.channel import open_channel
 from corpusmesh_runtime.config import read_secret
 from corpusmesh_runtime.identity import IdentitySigner, service_identity
+from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.policy import rules_of
+from corpusmesh_runtime.worker_metrics import MESSAGES_REJECTED_TOTAL
 
 _EMBED_CONNECT_SECONDS = 120.0
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Adapters:
     """Open connections to the outside systems, for one process."""
 
     database: Database
-    broker: NatsBroker
+    broker: NatsWorkBroker
     index: OpenSearchRecordIndex
     stores: IngestStores
     embedder: GrpcEmbedder
@@ -80,6 +83,23 @@ def identity_signer(settings: MeshSettings) -> IdentitySigner:
     )
 
 
+def url_with_password(url: str, password: str) -> str:
+    """Put a password into a URL.
+
+    Args:
+        url: `scheme://user@host…`.
+        password: The password; "" leaves the URL as it is.
+
+    Returns:
+        `scheme://user:password@host…`.
+    """
+    if not password:
+        return url
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe='')}@{host}"))
+
+
 def database_settings(settings: MeshSettings) -> DatabaseSettings:
     """Tell where the metadata store is.
 
@@ -94,11 +114,11 @@ def database_settings(settings: MeshSettings) -> DatabaseSettings:
     """
     section = settings.postgres
     _require(section.dsn, "postgres.dsn")
-    url = make_url(section.dsn)
+    password = ""
     if section.password_file is not None:
-        url = url.set(password=read_secret(section.password_file, setting="postgres.password_file"))
+        password = read_secret(section.password_file, setting="postgres.password_file")
     return DatabaseSettings(
-        dsn=url.render_as_string(hide_password=False),
+        dsn=url_with_password(section.dsn, password),
         pool_size=section.pool_size,
         command_timeout_seconds=section.command_timeout_seconds,
     )
@@ -212,9 +232,10 @@ async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, servi
         database = Database(database_settings(settings))
         await database.open()
         stack.push_async_callback(database.close)
-        broker = NatsBroker(_nats_settings(settings))
-        await broker.connect()
-        stack.push_async_callback(broker.close)
+        connection = Broker(_broker_settings(settings), on_event=_log_broker_event)
+        await connection.open()
+        stack.push_async_callback(connection.close)
+        broker = NatsWorkBroker(connection, on_rejected=lambda reason: MESSAGES_REJECTED_TOTAL.labels(reason).inc())
         _require(settings.opensearch.url, "opensearch.url")
         index = OpenSearchRecordIndex(_opensearch_settings(settings))
         stack.push_async_callback(index.close)
@@ -233,7 +254,7 @@ async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, servi
             knowledge_bases=PostgresKnowledgeBaseStore(database),
             documents=PostgresDocumentStore(database),
             snapshots=PostgresSnapshotStore(database),
-            runs=PostgresRunStore(database, WorkLimits()),
+            runs=PostgresRunStore(database, _work_limits(settings)),
             purges=PostgresPurgeStore(database),
             idempotency=PostgresIdempotencyStore(database),
             audit=PostgresAuditLog(database),
@@ -260,13 +281,17 @@ def _opensearch_settings(settings: MeshSettings) -> OpenSearchSettings:
     )
 
 
-def _nats_settings(settings: MeshSettings) -> NatsSettings:
+def _broker_settings(settings: MeshSettings) -> BrokerSettings:
     section = settings.nats
     _require(section.url, "nats.url")
-    password = None
+    password = ""
     if section.password_file is not None:
         password = read_secret(section.password_file, setting="nats.password_file")
-    return NatsSettings(url=section.url, password=password)
+    return BrokerSettings(url=url_with_password(section.url, password))
+
+
+def _log_broker_event(event: str) -> None:
+    _log.warning("broker connection", event_kind=event)
 
 
 def _s3_settings(settings: MeshSettings) -> S3Settings:
@@ -281,6 +306,15 @@ def _s3_settings(settings: MeshSettings) -> S3Settings:
         region=section.region,
         access_key=access_key,
         secret_key=secret_key,
+    )
+
+
+def _work_limits(settings: MeshSettings) -> WorkLimits:
+    section = settings.ingest
+    return WorkLimits(
+        max_open_tasks=section.max_open_tasks_per_tenant,
+        batch_part_count=section.batch_documents,
+        batch_bytes=section.batch_bytes,
     )
 
 

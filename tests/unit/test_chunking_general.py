@@ -26,18 +26,18 @@ class RecordingCounter(WordTokenCounter):
     def __init__(self) -> None:
         self.count_calls = 0
 
-    def count(self, texts):
+    def count_tokens(self, texts):
         self.count_calls += 1
-        return super().count(texts)
+        return super().count_tokens(texts)
 
 
 class CharacterCounter:
     """A token per character, white space included: joined text costs more than its parts."""
 
-    def count(self, texts):
+    def count_tokens(self, texts):
         return [len(text) for text in texts]
 
-    def offsets(self, text):
+    def token_offsets(self, text):
         return [(index, index + 1) for index in range(len(text))]
 
 
@@ -233,7 +233,7 @@ def test_no_text_is_lost_and_no_chunk_is_over_the_budget(blocks, budget, counter
     assert visible("".join(chunk.text for chunk in chunks)) == visible(source)
     for chunk in chunks:
         assert chunk.text.strip()
-        assert chunk.token_count == counter.count([chunk.text])[0] <= budget
+        assert chunk.token_count == counter.count_tokens([chunk.text])[0] <= budget
     assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
 
 
@@ -251,7 +251,7 @@ def test_overlap_and_headers_stay_within_the_budget_and_are_deterministic(blocks
 
 def test_counter_whose_counts_never_shrink_does_not_loop():
     class Stubborn(WordTokenCounter):
-        def count(self, texts):
+        def count_tokens(self, texts):
             return [1_000 for _ in texts]
 
     chunks = chunks_of(paragraph("abcdef"), counter=Stubborn(), max_tokens=32)

@@ -4,14 +4,13 @@ from corpusmesh_core.chunking.general import GeneralChunkSettings, chunk_general
 from corpusmesh_core.chunking.tables import row_text, table_text
 from corpusmesh_core.chunking.template import ChunkTemplate
 from corpusmesh_core.chunking.templates import DEFAULT_TEMPLATE, TEMPLATES, chunk_document, find_template
-from corpusmesh_core.chunking.tokens import TokenCounter, WordTokenCounter
+from corpusmesh_core.chunking.tokens import WordTokenCounter
 
 __all__ = [
     "DEFAULT_TEMPLATE",
     "TEMPLATES",
     "ChunkTemplate",
     "GeneralChunkSettings",
-    "TokenCounter",
     "WordTokenCounter",
     "chunk_document",
     "chunk_general",

@@ -16,9 +16,9 @@ from corpusmesh_core.chunking.pieces import (
 from corpusmesh_core.chunking.places import boxes_of_range, merge_boxes
 from corpusmesh_core.chunking.tables import table_text
 from corpusmesh_core.chunking.template import ChunkTemplate
-from corpusmesh_core.chunking.tokens import TokenCounter
 from corpusmesh_core.documents import Block, BlockKind, Box, Chunk, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.embedding import TextTokenizer
 
 MIN_BUDGET_TOKENS = 32
 """Smaller budgets cut words to pieces, and a single character may take ten byte tokens."""
@@ -71,7 +71,7 @@ class GeneralChunkSettings:
         return min(self.max_tokens, self.embedder_max_tokens)
 
 
-def chunk_general(document: ParsedDocument, counter: TokenCounter, settings: GeneralChunkSettings) -> list[Chunk]:
+def chunk_general(document: ParsedDocument, counter: TextTokenizer, settings: GeneralChunkSettings) -> list[Chunk]:
     """Cut a document into chunks of at most the budget, losing no text.
 
     Every visible character of every block but running heads and feet is in a chunk, in reading order. The same input
@@ -115,7 +115,7 @@ TEMPLATE = ChunkTemplate(
 )
 
 
-def _as_one_chunk(blocks: Sequence[Block], counter: TokenCounter, settings: GeneralChunkSettings) -> Chunk | None:
+def _as_one_chunk(blocks: Sequence[Block], counter: TextTokenizer, settings: GeneralChunkSettings) -> Chunk | None:
     # Most documents of a question-answering corpus are one paragraph: one count instead of two.
     held = [block for block in blocks if block.kind not in SKIPPED_KINDS]
     if not held or sum(len(block.text) for block in held) > 8 * settings.budget_tokens:
@@ -125,7 +125,7 @@ def _as_one_chunk(blocks: Sequence[Block], counter: TokenCounter, settings: Gene
     text = "".join(separator_before(block) + _block_text(block) for block in held if _block_text(block)).strip("\r\n")
     if not text.strip():
         return None
-    tokens = counter.count([text])[0]
+    tokens = counter.count_tokens([text])[0]
     if tokens > settings.budget_tokens:
         return None
     body = [block for block in held if block.kind not in _HEADINGS] or held
@@ -145,7 +145,9 @@ def _block_text(block: Block) -> str:
     return text.strip("\r\n").rstrip()
 
 
-def _within_budget(drafts: list[list[Piece]], counter: TokenCounter, budget: int) -> list[tuple[list[Piece], str, int]]:
+def _within_budget(
+    drafts: list[list[Piece]], counter: TextTokenizer, budget: int
+) -> list[tuple[list[Piece], str, int]]:
     # Tokens of joined text are not quite the sum of the parts: a draft over the budget is halved and counted again.
     counted = _count(drafts, counter)
     while any(_too_long(entry, budget) for entry in counted):
@@ -162,12 +164,12 @@ def _too_long(entry: tuple[list[Piece], str, int], budget: int) -> bool:
     return entry[2] > budget and len(entry[1]) > 1
 
 
-def _count(drafts: list[list[Piece]], counter: TokenCounter) -> list[tuple[list[Piece], str, int]]:
+def _count(drafts: list[list[Piece]], counter: TextTokenizer) -> list[tuple[list[Piece], str, int]]:
     texts = [_text(draft) for draft in drafts]
-    return list(zip(drafts, texts, counter.count(texts), strict=True))
+    return list(zip(drafts, texts, counter.count_tokens(texts), strict=True))
 
 
-def _halve(draft: list[Piece], counter: TokenCounter) -> tuple[list[Piece], list[Piece]]:
+def _halve(draft: list[Piece], counter: TextTokenizer) -> tuple[list[Piece], list[Piece]]:
     if len(draft) > 1:
         middle = len(draft) // 2
         return draft[:middle], draft[middle:]

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from corpusmesh_core.chunking.tables import row_text
-from corpusmesh_core.chunking.tokens import TokenCounter
 from corpusmesh_core.documents import Block, BlockKind
+from corpusmesh_core.ports.embedding import TextTokenizer
 
 SKIPPED_KINDS = frozenset({BlockKind.HEADER, BlockKind.FOOTER})
 """Running heads and feet stay in the parsed document and out of its chunks: they repeat and say nothing there."""
@@ -44,7 +44,7 @@ class Piece:
 
 
 def cut_blocks(
-    blocks: Sequence[Block], delimiters: re.Pattern[str], counter: TokenCounter, *, whole_below: int, max_tokens: int
+    blocks: Sequence[Block], delimiters: re.Pattern[str], counter: TextTokenizer, *, whole_below: int, max_tokens: int
 ) -> list[Piece]:
     """Cut blocks into pieces of at most `max_tokens` tokens.
 
@@ -66,7 +66,7 @@ def cut_blocks(
     ]
     pieces: list[Piece] = []
     for draft, token_count in zip(
-        drafts, counter.count([draft.separator + draft.text for draft in drafts]), strict=True
+        drafts, counter.count_tokens([draft.separator + draft.text for draft in drafts]), strict=True
     ):
         # A row leaves room for the header that is repeated above it.
         longest = max_tokens - max_tokens // HEADER_SHARE if draft.is_row else max_tokens
@@ -124,7 +124,7 @@ def split_at(piece: Piece, middle: int) -> tuple[Piece, Piece]:
     return left, right
 
 
-def split_piece(piece: Piece, counter: TokenCounter, *, max_tokens: int) -> list[Piece]:
+def split_piece(piece: Piece, counter: TextTokenizer, *, max_tokens: int) -> list[Piece]:
     """Split a piece that is too long at token boundaries, at white space where some is near.
 
     Args:
@@ -137,7 +137,7 @@ def split_piece(piece: Piece, counter: TokenCounter, *, max_tokens: int) -> list
     """
     if piece.token_count <= max_tokens:
         return [piece]
-    offsets = counter.offsets(piece.text)
+    offsets = counter.token_offsets(piece.text)
     parts: list[Piece] = []
     begin = first = 0
     while begin < len(piece.text):

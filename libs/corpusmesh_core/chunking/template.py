@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from corpusmesh_core.chunking.tokens import TokenCounter
 from corpusmesh_core.documents import Chunk, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.embedding import TextTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ChunkTemplate:
     name: str
     summary: str
     settings_type: type[Any]
-    chunk: Callable[[ParsedDocument, TokenCounter, Any], list[Chunk]]
+    chunk: Callable[[ParsedDocument, TextTokenizer, Any], list[Chunk]]
 
     def settings(self, values: Mapping[str, object]) -> Any:
         """Build the template's settings from configuration values.

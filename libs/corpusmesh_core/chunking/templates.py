@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 from corpusmesh_core.chunking import general
 from corpusmesh_core.chunking.template import ChunkTemplate
-from corpusmesh_core.chunking.tokens import TokenCounter
 from corpusmesh_core.documents import Chunk, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.embedding import TextTokenizer
 
 DEFAULT_TEMPLATE = general.TEMPLATE.name
 
@@ -39,7 +39,7 @@ def find_template(name: str) -> ChunkTemplate:
 
 def chunk_document(
     document: ParsedDocument,
-    counter: TokenCounter,
+    counter: TextTokenizer,
     *,
     template: str = DEFAULT_TEMPLATE,
     settings: Mapping[str, object] = MappingProxyType({}),

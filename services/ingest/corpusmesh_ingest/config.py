@@ -3,6 +3,8 @@
 from pydantic import Field
 
 from corpusmesh_runtime.config import Section, ServerSettings
+from corpusmesh_runtime.housekeeper import HousekeeperSettings
+from corpusmesh_runtime.worker import WorkerSettings
 
 
 class IngestSettings(Section):
@@ -14,8 +16,8 @@ class IngestSettings(Section):
     """Largest original; a larger one is refused while it is uploaded."""
     max_documents_per_upload: int = Field(default=20_000, ge=1)
     """Documents of one upload stream."""
-    max_open_documents_per_tenant: int = Field(default=100_000, ge=1)
-    """Documents of a tenant that may wait for work; one more upload is refused with RESOURCE_EXHAUSTED."""
+    max_open_tasks_per_tenant: int = Field(default=20_000, ge=1)
+    """Tasks of a tenant that may wait; above it an upload is refused with RESOURCE_EXHAUSTED and a delay."""
     max_concurrent_uploads: int = Field(default=32, ge=1)
     """Upload streams taken at once."""
     spool_memory_bytes: int = Field(default=1024 * 1024, ge=0)
@@ -30,5 +32,14 @@ class IngestSettings(Section):
     """Texts of one call to the embed service."""
     embed_calls_in_flight: int = Field(default=2, ge=1)
     """Calls to the embed service that one task keeps under way."""
-    stage_deadline_seconds: float = Field(default=3600.0, gt=0)
-    """Longest time of one task."""
+    worker: WorkerSettings = WorkerSettings()
+    """How the worker takes and does work."""
+    housekeeper: HousekeeperSettings = HousekeeperSettings()
+    """How often stuck work is looked for."""
+    lease_seconds: float = Field(default=30.0, gt=0)
+    """How long a claim on a task holds without a heartbeat."""
+    max_attempts: int = Field(default=3, ge=1)
+    """Attempts of a task before its documents fail."""
+    purge_verify_delay_seconds: float = Field(default=120.0, ge=0)
+    """Time after which a purge looks again for what a late writer left; above every lease and the index's own memory
+    of deleted ids (60 s)."""

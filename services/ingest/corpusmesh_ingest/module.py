@@ -12,9 +12,8 @@ from corpusmesh.ingest.v1 import document_service_pb2, knowledge_base_service_pb
 from corpusmesh.ingest.v1.document_service_pb2_grpc import add_DocumentServiceServicer_to_server
 from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import add_KnowledgeBaseServiceServicer_to_server
 from corpusmesh.ingest.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
-from corpusmesh_core.chunking import TokenCounter
 from corpusmesh_core.orchestration.values import Stage
-from corpusmesh_core.ports.embedding import Embedder
+from corpusmesh_core.ports.embedding import Embedder, TextTokenizer
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import (
     AuditLog,
@@ -160,7 +159,7 @@ def ingest_stages(
     *,
     parser: DocumentParser,
     parse_options: ParseOptions,
-    counter: TokenCounter,
+    counter: TextTokenizer,
     embedder_max_tokens: int,
 ) -> Mapping[Stage, StageHandler]:
     """Make the handlers of every stage that the ingest worker does.

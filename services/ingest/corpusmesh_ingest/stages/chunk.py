@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Mapping
 
-from corpusmesh_core.chunking import DEFAULT_TEMPLATE, TokenCounter, chunk_document
+from corpusmesh_core.chunking import DEFAULT_TEMPLATE, chunk_document
 from corpusmesh_core.documents import Chunk, ParsedDocument
 from corpusmesh_core.orchestration.values import PartFailure
+from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore, artefact_key
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
@@ -23,7 +24,7 @@ class ChunkStage:
         documents: DocumentStore,
         knowledge_bases: KnowledgeBaseStore,
         objects: ObjectStore,
-        counter: TokenCounter,
+        counter: TextTokenizer,
         *,
         embedder_max_tokens: int,
     ) -> None:

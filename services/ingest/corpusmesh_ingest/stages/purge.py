@@ -12,6 +12,7 @@ from corpusmesh_core.ports.index import RecordIndex, RecordSelection
 from corpusmesh_core.ports.metadata import DocumentStore, PurgeStore
 from corpusmesh_core.ports.objects import ObjectStore, artefacts_prefix, original_key
 from corpusmesh_core.ports.work import StageOutcome
+from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_runtime.worker import TaskContext
 
@@ -47,14 +48,15 @@ class PurgeStage:
         """
         claim = context.claim
         versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
-        if claim.parts:
+        publishers = [Ordinal(part) for part in claim.parts]
+        if publishers:
             await self._index.delete_by_publishers(
-                claim.tenant_id, list(claim.parts), timeout_seconds=context.remaining_seconds()
+                claim.tenant_id, publishers, timeout_seconds=context.remaining_seconds()
             )
             left = await self._index.count(
                 claim.tenant_id,
                 None,
-                RecordSelection(publishers=list(claim.parts)),
+                RecordSelection(publishers=publishers),
                 timeout_seconds=context.remaining_seconds(),
             )
             if left:
