@@ -26,7 +26,7 @@ from corpusmesh_core.ports.embedding import EmbeddingSpace, EmbedResult, EmbedRo
 
 MAX_WINDOWS: Final = 4
 """Windows of `max_input_tokens` that are read of one text; what is beyond them is cut off."""
-_MAX_RUN_TOKENS: Final = 8_192
+_MAX_RUN_TOKENS: Final = 2_048
 _WIDEST_RATIO: Final = 1.5
 _WIDEST_SLACK: Final = 16
 _RUNTIME_ERRORS: Final = (

@@ -21,6 +21,7 @@ from corpusmesh_core.errors import (
     CorpusMeshError,
     DeadlineExceededError,
     InternalError,
+    InvalidArgumentError,
     OverloadedError,
     UnavailableError,
 )
@@ -53,6 +54,7 @@ _LEAST_RETRY_DELAY_SECONDS: Final = 0.1
 _LONGEST_RETRY_DELAY_SECONDS: Final = 30.0
 _FIRST_TOKENS_PER_SECOND: Final = 2_000.0
 _SPEED_MEMORY: Final = 0.9
+_COSTS_ONE_TEXT: Final = (InternalError, InvalidArgumentError)
 
 
 @dataclass(eq=False, slots=True)
@@ -315,7 +317,7 @@ class BatchingEmbedder:
         """Call the model, in its thread; where it gives a bad vector, find out for which text."""
         try:
             return _Outcome(self._backend.encode(texts, role=role), {})
-        except InternalError as error:
+        except _COSTS_ONE_TEXT as error:
             if len(texts) == 1:
                 raise
             _log.warning("batch repeated text by text", text_count=len(texts), reason=error.reason)
@@ -326,7 +328,7 @@ class BatchingEmbedder:
         for place, text in enumerate(texts):
             try:
                 single = self._backend.encode([text], role=role)
-            except InternalError as error:
+            except _COSTS_ONE_TEXT as error:
                 errors[place] = error
                 continue
             vectors[place] = single.vectors[0]

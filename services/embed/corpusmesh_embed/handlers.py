@@ -25,7 +25,7 @@ class EmbedHandlers(EmbedServiceServicer):
         """
         self._engine = engine
 
-    async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:  # noqa: N802
+    async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:
         """Embed texts in the order given.
 
         Args:
@@ -45,7 +45,7 @@ class EmbedHandlers(EmbedServiceServicer):
         )
         return embed_response(result, self._engine.space)
 
-    async def CountTokens(  # noqa: N802
+    async def CountTokens(
         self, request: pb.CountTokensRequest, context: Context
     ) -> pb.CountTokensResponse:
         """Count tokens by the model's own tokenizer.
@@ -75,7 +75,7 @@ class EmbedHandlers(EmbedServiceServicer):
         )
         return pb.CountTokensResponse(token_counts=counts)
 
-    async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
+    async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
         """Describe the models that are ready.
 
         Args:
