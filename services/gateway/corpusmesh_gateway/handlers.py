@@ -82,11 +82,11 @@ class AdminHandlers(pb_grpc.AdminServiceServicer):
         self._random_bytes = random_bytes
         self._now = now
 
-    async def GetCaller(self, request: pb.GetCallerRequest, context: Context) -> pb.GetCallerResponse:  # noqa: N802, ARG002
+    async def GetCaller(self, request: pb.GetCallerRequest, context: Context) -> pb.GetCallerResponse:
         """Tell who the caller is."""
         return convert.caller_message(require_call().identity)
 
-    async def CreateTenant(self, request: pb.CreateTenantRequest, context: Context) -> pb.CreateTenantResponse:  # noqa: N802, ARG002
+    async def CreateTenant(self, request: pb.CreateTenantRequest, context: Context) -> pb.CreateTenantResponse:
         """Create a tenant with its first owner and that owner's key.
 
         A creation that broke off before the key was there is finished by the same call again.
@@ -108,7 +108,7 @@ class AdminHandlers(pb_grpc.AdminServiceServicer):
             tenant=convert.tenant_message(tenant), owner=convert.user_message(owner), secret=key.text
         )
 
-    async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:  # noqa: N802, ARG002
+    async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:
         """List the tenants."""
         page_size = convert.read_page_size(request.page_size)
         after_key = convert.read_page_token(request.page_token, "tenants")
@@ -120,7 +120,7 @@ class AdminHandlers(pb_grpc.AdminServiceServicer):
             next_page_token=convert.make_page_token("tenants", after_key=page[-1].tenant_id) if more else "",
         )
 
-    async def CreateUser(self, request: pb.CreateUserRequest, context: Context) -> pb.User:  # noqa: N802, ARG002
+    async def CreateUser(self, request: pb.CreateUserRequest, context: Context) -> pb.User:
         """Create a user in the caller's tenant."""
         caller = require_call().identity
         user_id = convert.read_identifier(request.user_id, field="user_id")
@@ -135,7 +135,7 @@ class AdminHandlers(pb_grpc.AdminServiceServicer):
                 user = await self._stores.tenants.update_user(replace(user, disabled=True))
         return convert.user_message(user)
 
-    async def ListUsers(self, request: pb.ListUsersRequest, context: Context) -> pb.ListUsersResponse:  # noqa: N802, ARG002
+    async def ListUsers(self, request: pb.ListUsersRequest, context: Context) -> pb.ListUsersResponse:
         """List the users of the caller's tenant."""
         tenant_id = require_call().identity.tenant_id
         page_size = convert.read_page_size(request.page_size)
@@ -148,7 +148,7 @@ class AdminHandlers(pb_grpc.AdminServiceServicer):
             next_page_token=convert.make_page_token("users", tenant_id, after_key=page[-1].user_id) if more else "",
         )
 
-    async def UpdateUser(self, request: pb.UpdateUserRequest, context: Context) -> pb.User:  # noqa: N802, ARG002
+    async def UpdateUser(self, request: pb.UpdateUserRequest, context: Context) -> pb.User:
         """Set a user's name, role, groups and state."""
         caller = require_call().identity
         user_id = convert.read_user_id(request.user.name, field="user.name")
@@ -169,7 +169,7 @@ class AdminHandlers(pb_grpc.AdminServiceServicer):
         self._authenticator.forget(tenant_id=caller.tenant_id, user_id=user_id)
         return convert.user_message(user)
 
-    async def CreateApiKey(self, request: pb.CreateApiKeyRequest, context: Context) -> pb.CreateApiKeyResponse:  # noqa: N802, ARG002
+    async def CreateApiKey(self, request: pb.CreateApiKeyRequest, context: Context) -> pb.CreateApiKeyResponse:
         """Create an API key; its secret is in this response alone."""
         caller = require_call().identity
         user_id = convert.read_user_id(request.parent, field="parent")
@@ -184,7 +184,7 @@ class AdminHandlers(pb_grpc.AdminServiceServicer):
             made = await self._stores.keys.create_key(caller.tenant_id, user_id, key, scope, expire_time)
         return pb.CreateApiKeyResponse(api_key=convert.key_message(made), secret=key.text)
 
-    async def ListApiKeys(self, request: pb.ListApiKeysRequest, context: Context) -> pb.ListApiKeysResponse:  # noqa: N802, ARG002
+    async def ListApiKeys(self, request: pb.ListApiKeysRequest, context: Context) -> pb.ListApiKeysResponse:
         """List the API keys of a user, without secrets."""
         tenant_id = require_call().identity.tenant_id
         user_id = convert.read_user_id(request.parent, field="parent")
@@ -201,7 +201,7 @@ class AdminHandlers(pb_grpc.AdminServiceServicer):
             ),
         )
 
-    async def RevokeApiKey(self, request: pb.RevokeApiKeyRequest, context: Context) -> pb.RevokeApiKeyResponse:  # noqa: N802, ARG002
+    async def RevokeApiKey(self, request: pb.RevokeApiKeyRequest, context: Context) -> pb.RevokeApiKeyResponse:
         """Revoke an API key; it is refused from the next request on."""
         caller = require_call().identity
         user_id, key_id = convert.read_key_name(request.name)

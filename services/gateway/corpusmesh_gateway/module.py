@@ -10,7 +10,7 @@ import uvicorn
 from corpusmesh.gateway.v1 import admin_service_pb2_grpc as admin_grpc
 from corpusmesh.ingest.v1 import document_service_pb2, knowledge_base_service_pb2, run_service_pb2  # noqa: F401
 from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2  # noqa: F401
-from corpusmesh_core.errors import CorpusMeshError
+from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError
 from corpusmesh_gateway.auditing import AuditDenials
 from corpusmesh_gateway.authentication import ApiKeyAuthenticator, AuthenticatorChain
 from corpusmesh_gateway.config import GatewaySettings
@@ -95,10 +95,14 @@ class Gateway:
             FailedPreconditionError: If a method has no policy, or a port is taken.
         """
         self._server, routes = self._build_server()
-        await self._server.start()
-        self._loopback.connect(self._server.port)
         self._http = self._build_http(routes)
-        await self._http.start()
+        try:
+            await self._server.start()
+            self._loopback.connect(self._server.port)
+            await self._http.start()
+        except FailedPreconditionError:
+            await self.stop()
+            raise
         await self._server.set_serving(serving=True)
         self._serving = True
 

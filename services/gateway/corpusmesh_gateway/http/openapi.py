@@ -1,7 +1,6 @@
 """The OpenAPI 3.1 description of the HTTP/JSON side, made from the contract's descriptors and comments."""
 
 from collections.abc import Iterable, Mapping
-from importlib import metadata
 from typing import Any
 
 from google.protobuf import descriptor_pool
@@ -16,6 +15,8 @@ from corpusmesh_gateway.http.streams import EVENT_STREAM, JSON_LINES
 
 _UPLOAD = document_service_pb2.DESCRIPTOR.services_by_name["DocumentService"].methods_by_name["UploadDocuments"]
 _ORIGINAL = document_service_pb2.DESCRIPTOR.services_by_name["DocumentService"].methods_by_name["ReadOriginal"]
+# The version of the contract, not of the program that serves it.
+_API_VERSION = "v1"
 _ABOUT = """Every call of the mesh over HTTP. Send an API key with each: `Authorization: Bearer cm_<id>_<secret>`.
 
 Field names are lowerCamel; 64-bit integers are strings. An error is a `google.rpc.Status` as JSON: its `details` name
@@ -56,7 +57,7 @@ def describe(routes: RouteTable) -> Schema:
         "openapi": "3.1.0",
         "info": {
             "title": "CorpusMesh",
-            "version": metadata.version("corpusmesh"),
+            "version": _API_VERSION,
             "description": _ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

@@ -1,0 +1,298 @@
+# ruff: noqa: N802 - gRPC names the methods
+"""A real gateway before real gRPC servers whose handlers are canned: every method answers, some as a test says."""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf import descriptor_pool, message_factory
+
+from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
+from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as kb_pb
+from corpusmesh.ingest.v1 import run_service_pb2 as run_pb
+from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
+from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
+from corpusmesh_core.errors import NotFoundError, OverloadedError, UnavailableError
+from corpusmesh_core.tenancy import Role, Scope
+from corpusmesh_gateway import UPSTREAM_SERVICES, Gateway, GatewaySettings, GatewayStores
+from corpusmesh_gateway.handlers import new_key
+from corpusmesh_runtime.authenticators import SignedIdentityAuthenticator
+from corpusmesh_runtime.config import ServerSettings
+from corpusmesh_runtime.context import CallContext, require_call
+from corpusmesh_runtime.identity import IdentitySigner
+from corpusmesh_runtime.interceptor import GuardInterceptor
+from corpusmesh_runtime.policy import rules_of
+from corpusmesh_runtime.server import MeshServer
+from tests.support.memory_members import Members, MemoryAudit, MemoryKeys, MemoryTenants
+
+TENANT = "acme"
+SERVER = ServerSettings(drain_grace_seconds=0.2)
+
+
+@dataclass
+class Seen:
+    """What the canned services saw."""
+
+    calls: list[tuple[str, CallContext]] = field(default_factory=list)
+    metadata: list[Mapping[str, Any]] = field(default_factory=list)
+    uploads: list[tuple[document_pb.UploadSettings, list[tuple[document_pb.DocumentHeader, int, str]]]] = field(
+        default_factory=list
+    )
+    requests: list[Any] = field(default_factory=list)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    taken_bytes: int = 0
+
+
+class CannedService(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    """Answers every method of services with an empty message, and some as `Canned` says."""
+
+    def __init__(self, service_names: tuple[str, ...], seen: Seen) -> None:
+        canned = Canned(seen)
+        self._handlers: dict[str, Any] = {}
+        for service_name in service_names:
+            for method in descriptor_pool.Default().FindServiceByName(service_name).methods:
+                request_type = message_factory.GetMessageClass(method.input_type)
+                response_type = message_factory.GetMessageClass(method.output_type)
+                special = getattr(canned, method.name, None)
+                streams = (method.client_streaming, method.server_streaming)
+                body = special or (self._empty_stream if streams[1] else self._empty)(response_type, streams[0])
+                make = {
+                    (False, False): grpc.unary_unary_rpc_method_handler,
+                    (False, True): grpc.unary_stream_rpc_method_handler,
+                    (True, False): grpc.stream_unary_rpc_method_handler,
+                    (True, True): grpc.stream_stream_rpc_method_handler,
+                }[streams]
+                full_method = f"/{service_name}/{method.name}"
+                self._handlers[full_method] = make(
+                    self._noted(full_method, body, seen, is_stream=streams[1]),
+                    request_deserializer=request_type.FromString,
+                    response_serializer=response_type.SerializeToString,
+                )
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        return self._handlers.get(handler_call_details.method)
+
+    @staticmethod
+    def _empty(response_type: Any, client_streaming: bool) -> Any:
+        async def respond(request: Any, context: Any) -> Any:
+            if client_streaming:
+                async for _ in request:
+                    pass
+            return response_type()
+
+        return respond
+
+    @staticmethod
+    def _empty_stream(response_type: Any, _: bool) -> Any:
+        async def respond(request: Any, context: Any) -> AsyncIterator[Any]:
+            yield response_type()
+
+        return respond
+
+    @staticmethod
+    def _noted(full_method: str, body: Any, seen: Seen, *, is_stream: bool) -> Any:
+        def note(request: Any, context: Any) -> None:
+            seen.calls.append((full_method, require_call()))
+            seen.metadata.append(dict(context.invocation_metadata()))
+            seen.requests.append(request)
+
+        async def unary(request: Any, context: Any) -> Any:
+            note(request, context)
+            return await body(request, context)
+
+        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            note(request, context)
+            async for response in body(request, context):
+                yield response
+
+        return stream if is_stream else unary
+
+
+class Canned:
+    """Answers of methods that tests look at."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    async def GetKnowledgeBase(self, request: Any, context: Any) -> Any:
+        match request.name.rpartition("/")[2]:
+            case "missing":
+                raise NotFoundError("KNOWLEDGE_BASE_NOT_FOUND", "no such thing", knowledge_base="missing")
+            case "busy":
+                raise OverloadedError("QUEUE_FULL", "the queue is full", retry_delay_seconds=7)
+            case "away":
+                raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer")
+            case "fault":
+                raise RuntimeError("secret inner text")
+            case "slow":
+                await self._hang()
+        context.set_trailing_metadata((("x-served-by", "canned"),))
+        return kb_pb.KnowledgeBase(name=request.name, display_name="知识库", document_count=2**53 + 1)
+
+    async def UpdateDocument(self, request: Any, context: Any) -> Any:
+        return request.document
+
+    async def UpdateKnowledgeBase(self, request: Any, context: Any) -> Any:
+        return request.knowledge_base
+
+    async def SearchChunks(self, request: Any, context: Any) -> Any:
+        hit = retrieval_pb.SearchHit(record_id="r1", kind="chunk", text="evidence", token_count=2)
+        return retrieval_pb.SearchChunksResponse(hits=[hit], total_size=1)
+
+    async def UploadDocuments(self, request: Any, context: Any) -> Any:
+        settings = None
+        documents: list[tuple[document_pb.DocumentHeader, int, Any]] = []
+        async for message in request:
+            self._seen.begun.set()
+            kind = message.WhichOneof("piece")
+            if kind == "settings":
+                settings = message.settings
+                if settings.parent.endswith("/refused"):
+                    raise NotFoundError("KNOWLEDGE_BASE_NOT_FOUND", "no such thing")
+                if settings.parent.endswith("/stuck"):
+                    await self._hang()
+            elif kind == "header":
+                documents.append((message.header, 0, hashlib.sha256()))
+            else:
+                header, size, digest = documents[-1]
+                digest.update(message.data)
+                documents[-1] = header, size + len(message.data), digest
+                self._seen.taken_bytes += len(message.data)
+        assert settings is not None
+        self._seen.uploads.append((settings, [(head, size, digest.hexdigest()) for head, size, digest in documents]))
+        names = [document_pb.UploadedDocument(display_name=head.display_name) for head, _, _ in documents]
+        return document_pb.UploadDocumentsResponse(run=f"{settings.parent}/runs/1", documents=names)
+
+    async def ReadOriginal(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        yield document_pb.ReadOriginalResponse(
+            data=b"<script>", media_type="text/html", display_name='../报告 "x".html', size_bytes=16
+        )
+        yield document_pb.ReadOriginalResponse(data=b"alert(1)")
+
+    async def WatchRun(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        name = request.name.rpartition("/")[2]
+        for sequence in range(1, 4):
+            yield run_pb.WatchRunResponse(run=run_pb.Run(name=request.name), sequence=sequence)
+        if name == "breaking":
+            raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer")
+        if name == "endless":
+            await self._hang()
+
+    async def AnswerQuestion(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        yield answer_pb.AnswerQuestionResponse(text_delta=f"about {request.question}\n\nsecond line")
+        yield answer_pb.AnswerQuestionResponse(summary=answer_pb.AnswerSummary(text="done"))
+
+    async def _hang(self) -> None:
+        self._seen.begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self._seen.cancelled.set()
+            raise
+
+
+@dataclass
+class GatewayMesh:
+    """A running gateway with what is behind it."""
+
+    gateway: Gateway
+    members: Members
+    seen: Seen
+    services: Mapping[str, MeshServer]
+    signer: IdentitySigner
+    addresses: Mapping[str, str]
+
+    @property
+    def stores(self) -> GatewayStores:
+        return stores_of(self.members)
+
+    def key(self, role: Role = Role.EDITOR, scope: Scope = Scope.WRITE, *, user_id: str = "") -> str:
+        """Make a user of a role, if there is none of that name, and a key of it."""
+        return make_member_key(self.members, role, scope, user_id=user_id)
+
+    def channel(self) -> grpc.aio.Channel:
+        return grpc.aio.insecure_channel(
+            f"127.0.0.1:{self.gateway.grpc_port}", options=[("grpc.use_local_subchannel_pool", 1)]
+        )
+
+    @property
+    def http_address(self) -> str:
+        return f"http://127.0.0.1:{self.gateway.http_port}"
+
+
+def stores_of(members: Members) -> GatewayStores:
+    return GatewayStores(MemoryTenants(members), MemoryKeys(members), MemoryAudit(members))
+
+
+def make_member_key(members: Members, role: Role, scope: Scope, *, user_id: str = "") -> str:
+    from datetime import UTC, datetime
+
+    from corpusmesh_core.tenancy.members import ApiKey, User
+
+    user_id = user_id or role.name.lower()
+    now = datetime.now(UTC)
+    members.users.setdefault((TENANT, user_id), User(TENANT, user_id, "", role, ("staff",), False, now))
+    key = new_key(secrets.token_bytes)
+    members.keys[key.key_id] = ApiKey(TENANT, key.key_id, user_id, scope, now), key.secret_sha256
+    return key.text
+
+
+def bearer(key: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {key}"),)
+
+
+@asynccontextmanager
+async def canned_service(
+    service_names: tuple[str, ...], seen: Seen, signer: IdentitySigner, settings: ServerSettings = SERVER
+) -> AsyncIterator[MeshServer]:
+    """A service of the mesh behind the real guard, on a free port."""
+    guard = GuardInterceptor(rules_of(service_names), SignedIdentityAuthenticator(signer), None, settings)
+    handler = CannedService(service_names, seen)
+    server = MeshServer(
+        settings,
+        service_names=service_names,
+        interceptors=[guard],
+        register=lambda made: made.add_generic_rpc_handlers((handler,)),
+    )
+    await server.start()
+    await server.set_serving(serving=True)
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def gateway_mesh(
+    settings: GatewaySettings | None = None,
+    *,
+    stores: Callable[[Members], GatewayStores] = stores_of,
+) -> AsyncIterator[GatewayMesh]:
+    """A running gateway before canned services."""
+    members, seen = Members(), Seen()
+    signer = IdentitySigner([secrets.token_hex(32)])
+    async with (
+        canned_service(UPSTREAM_SERVICES["ingest"], seen, signer) as ingest,
+        canned_service(UPSTREAM_SERVICES["retrieve"], seen, signer) as retrieve,
+    ):
+        services = {"ingest": ingest, "retrieve": retrieve}
+        addresses = {name: f"127.0.0.1:{server.port}" for name, server in services.items()}
+        gateway = Gateway(
+            settings or GatewaySettings(server=SERVER),
+            stores=stores(members),
+            signer=signer,
+            addresses=addresses,
+            random_bytes=secrets.token_bytes,
+        )
+        await gateway.start()
+        try:
+            yield GatewayMesh(gateway, members, seen, services, signer, addresses)
+        finally:
+            await gateway.stop()
