@@ -13,7 +13,6 @@ MAX_PAGE_SIZE = 200
 MAX_DOCUMENTS = 1_000
 MAX_METADATA_CONDITIONS = 32
 
-_DEFAULT_VECTOR_WEIGHT = {Fusion.TERM_COVERAGE: 0.3, Fusion.MIN_MAX: 0.5, Fusion.Z_SCORE: 0.5}
 _DEFAULT_THRESHOLD = {Fusion.TERM_COVERAGE: 0.2}
 
 
@@ -32,8 +31,8 @@ class RetrievalPlan:
     Attributes:
         mode: Which legs run.
         fusion: How the legs become one order.
-        vector_weight: Weight of the vector similarity, 0 to 1; None for the fusion's own: 0.3 for TERM_COVERAGE (the
-            seed's), 0.7 for ADAPTIVE, 0.5 for the others.
+        vector_weight: Weight of the vector similarity, 0 to 1; None for the fusion's own, see `RankingOptions`
+            (0.3, the seed's, for TERM_COVERAGE).
         similarity_threshold: Candidates below it are dropped, 0 to 1; None for the fusion's own: 0.2 for TERM_COVERAGE
             (the seed's), 0 for the others.
         window: Candidates taken from each leg, 1 to 1,000.
@@ -84,14 +83,12 @@ class RetrievalPlan:
         Returns:
             Options for `rank_candidates`.
         """
-        options = RankingOptions()
-        weight = _DEFAULT_VECTOR_WEIGHT.get(self.fusion, options.vector_weight)
-        threshold = _DEFAULT_THRESHOLD.get(self.fusion, options.similarity_threshold)
+        threshold = _DEFAULT_THRESHOLD.get(self.fusion, 0.0)
         return RankingOptions(
             fusion=self.fusion,
-            vector_weight=weight if self.vector_weight is None else self.vector_weight,
+            vector_weight=self.vector_weight,
             similarity_threshold=threshold if self.similarity_threshold is None else self.similarity_threshold,
-            scale=options.scale if scale is None else scale,
+            scale=VectorScale() if scale is None else scale,
         )
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from corpusmesh_core.text import Script
+
 
 class Fusion(StrEnum):
     """How the legs become one order."""
@@ -14,6 +16,11 @@ class Fusion(StrEnum):
     RECIPROCAL_RANK = "reciprocal_rank"
     MIN_MAX = "min_max"
     Z_SCORE = "z_score"
+
+
+_WEIGHT_BY_FUSION = {Fusion.TERM_COVERAGE: 0.3, Fusion.MIN_MAX: 0.5, Fusion.Z_SCORE: 0.5}
+_WEIGHT_BY_SCRIPT = {Script.SPACED: 0.7, Script.UNSPACED: 0.5}
+_SEED_BIGRAM_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +43,39 @@ class RankingOptions:
 
     Attributes:
         fusion: How the legs become one order.
-        vector_weight: Weight of the vector similarity, 0 to 1.
+        vector_weight: Weight of the vector similarity, 0 to 1; None for the fusion's own: the seed's 0.3 for
+            TERM_COVERAGE, 0.5 for MIN_MAX and Z_SCORE; for the others 0.7, and 0.5 for a question in a script without
+            spaces, whose terms are pairs of characters and hold the order of words too.
         similarity_threshold: Candidates below it are dropped.
-        bigram_share: Share of the term coverage that pairs of neighbouring terms have, 0 to 1.
+        bigram_share: Share of the term coverage that pairs of neighbouring terms have, 0 to 1; None for the fusion's
+            own: 0.1 for TERM_COVERAGE, else 0.
         scale: How to read the model's cosines; not used by TERM_COVERAGE, which takes them as they are.
     """
 
     fusion: Fusion = Fusion.ADAPTIVE
-    vector_weight: float = 0.7
+    vector_weight: float | None = None
     similarity_threshold: float = 0.0
-    bigram_share: float = 0.1
+    bigram_share: float | None = None
     scale: VectorScale = VectorScale()
+
+    def vector_weight_for(self, script: Script) -> float:
+        """Fill in the default weight.
+
+        Args:
+            script: Script of the question.
+
+        Returns:
+            Weight of the vector similarity, 0 to 1.
+        """
+        if self.vector_weight is not None:
+            return self.vector_weight
+        if self.fusion in _WEIGHT_BY_FUSION:
+            return _WEIGHT_BY_FUSION[self.fusion]
+        return _WEIGHT_BY_SCRIPT[script]
+
+    @property
+    def effective_bigram_share(self) -> float:
+        """The share of pairs, default filled in."""
+        if self.bigram_share is not None:
+            return self.bigram_share
+        return _SEED_BIGRAM_SHARE if self.fusion is Fusion.TERM_COVERAGE else 0.0

@@ -155,7 +155,7 @@ class _Signals:
 def _signals(candidates: Candidates, terms: QueryTerms, options: RankingOptions) -> _Signals:
     items = candidates.items
     weights = inverse_document_frequencies(terms.fine, candidates.document_frequencies, candidates.document_count)
-    coverage = term_coverage(terms, weights, items, bigram_share=options.bigram_share)
+    coverage = term_coverage(terms, weights, items, bigram_share=options.effective_bigram_share)
     script = script_of(terms.fine)
     is_cross_script = np.array(
         [not terms.is_empty and bool(item.script) and item.script != script for item in items], dtype=np.bool_
@@ -173,7 +173,7 @@ def _signals(candidates: Candidates, terms: QueryTerms, options: RankingOptions)
         stand_in = 1.0 - (1.0 - vectors) * (1.0 - coverage)
         coverage = np.where(is_cross_script & has_cosine, stand_in, coverage)
     vectors = np.where(has_cosine, vectors, coverage)
-    vector_weight = options.vector_weight
+    vector_weight = options.vector_weight_for(script)
     if not has_vector_leg:
         vector_weight = 0.0
     elif not has_lexical_leg:

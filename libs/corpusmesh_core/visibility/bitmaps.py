@@ -107,5 +107,5 @@ def decode_bitmap(text: str) -> FrozenBitMap:
     """
     try:
         return FrozenBitMap(BitMap.deserialize(base64.b64decode(text, validate=True)))
-    except (ValueError, binascii.Error) as error:
+    except (ValueError, IndexError, binascii.Error) as error:
         raise InvalidArgumentError("BITMAP_INVALID", "the bitmap is not a base64 roaring bitmap") from error
