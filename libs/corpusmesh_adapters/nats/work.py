@@ -119,8 +119,12 @@ class NatsWorkSource:
 
     async def _bind(self) -> JetStreamContext.PullSubscription:
         broker = self._broker.broker
-        await broker.ensure_streams()
-        name = await broker.ensure_consumer(self._stage, self._lane)
+        try:
+            name = await broker.ensure_consumer(self._stage, self._lane)
+        except UnavailableError:
+            # The stream was lost: make all of them again.
+            await broker.ensure_streams()
+            name = await broker.ensure_consumer(self._stage, self._lane)
         self._subscription = await broker.stream().pull_subscribe_bind(consumer=name, stream=WORK)
         self._checked_at = time.monotonic()
         return self._subscription
