@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from charset_normalizer import from_bytes
@@ -83,8 +84,12 @@ def wide_encoding(content: bytes) -> str:
     encoding = "utf-16-le" if high > low else "utf-16-be"
     # Bytes of a program have NULs too; text in UTF-16 decodes without error and has no controls.
     text = sample.decode(encoding, "replace")
-    odd = sum(1 for character in text if character == "\ufffd" or (character < " " and character not in "\t\r\n\f"))
+    odd = sum(1 for character in text if character == "\ufffd" or _is_odd(character))
     return encoding if odd * 50 <= len(text) else ""
+
+
+def _is_odd(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Co", "Cn", "Cs") and character not in "\t\r\n\f"
 
 
 def _known(encoding: str) -> str:

@@ -43,7 +43,7 @@ def parse_markdown(source: Source) -> ParsedDocument:
         # Blank lines keep the line numbers of what follows.
         text = "\n" * text.count("\n", 0, front.end()) + text[front.end() :]
     parser = MarkdownIt("commonmark", {"maxNesting": source.limits.max_depth}).enable(["table", "strikethrough"])
-    tokens = parser.parse(_DATA_ADDRESS.sub("(data:)", text))
+    tokens = parser.parse(_DATA_ADDRESS.sub("(data)", text))
     _Reader(builder, source).read(tokens)
     first = next((token for token in tokens if token.type == "heading_open" and token.tag == "h1"), None)
     title = metadata.pop("title", "")

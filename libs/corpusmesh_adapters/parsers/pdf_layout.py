@@ -18,6 +18,7 @@ LIST_MARKER = re.compile(
 )
 _SIZE_TOLERANCE = 1.2
 _MIN_COLUMN_LINES = 6
+_COLUMN_SHARE = 0.25
 
 
 @dataclass(slots=True)
@@ -101,10 +102,32 @@ def order_lines(lines: Sequence[Line], page_width: float) -> list[Line]:
     """
     if is_vertical_cjk(list(lines)):
         return sorted(lines, key=lambda line: (-line.box.right, line.box.top))
+    lines = _parted_at_gutter(lines, page_width)
     gutter = _interleaved_gutter(lines, page_width)
     if gutter is None:
         return list(lines)
     return _by_columns(lines, gutter)
+
+
+def _parted_at_gutter(lines: Sequence[Line], page_width: float) -> Sequence[Line]:
+    """Part lines that run across two columns of running text, where the file writes both columns as one line."""
+    across = [line for line in lines if _is_two_columns(line, page_width)]
+    if len(across) < _MIN_COLUMN_LINES or 2 * len(across) < len(lines):
+        return lines
+    parted: list[Line] = []
+    for line in lines:
+        if _is_two_columns(line, page_width):
+            parted.extend(replace(line, text=text, box=box, cells=(), hyphenated=False) for text, box in line.cells)
+        else:
+            parted.append(line)
+    return parted
+
+
+def _is_two_columns(line: Line, page_width: float) -> bool:
+    # Cells of a table are narrow and short; lines of a column are neither.
+    return len(line.cells) == 2 and all(
+        box.right - box.left > _COLUMN_SHARE * page_width and text.count(" ") >= 2 for text, box in line.cells
+    )
 
 
 def _interleaved_gutter(lines: Sequence[Line], page_width: float) -> float | None:
@@ -116,7 +139,7 @@ def _interleaved_gutter(lines: Sequence[Line], page_width: float) -> float | Non
     right = [line for line in lines if line.box.left >= middle - 6]
     if min(len(left), len(right)) < _MIN_COLUMN_LINES or len(left) + len(right) < 0.7 * len(lines):
         return None
-    wide = 0.25 * page_width
+    wide = _COLUMN_SHARE * page_width
     running = sum(1 for line in (*left, *right) if line.box.right - line.box.left > wide)
     # Cells of a table are narrow: there, going across is right.
     if running < 0.6 * (len(left) + len(right)):

@@ -48,7 +48,9 @@ def running_lines(pages: Sequence[tuple[float, Sequence[Line]]]) -> set[tuple[in
     needed = max(_MIN_REPEATS, _REPEAT_SHARE * len(pages))
     found: set[tuple[int, int]] = set()
     for entries in places.values():
-        if len({page for page, _ in entries}) >= needed:
+        on_pages = len({page for page, _ in entries})
+        # What stands several times on one page is data, such as rows that differ in their numbers.
+        if on_pages >= needed and len(entries) <= 1.2 * on_pages:
             found.update(entries)
     return found
 
@@ -136,7 +138,7 @@ def learn_headings(paragraphs: Sequence[Paragraph], outline: Iterable[OutlineEnt
     title = 0.0
     if ranks and ranks[0] >= _TITLE_SIZE * body:
         largest = [paragraph for paragraph in candidates if round(paragraph.size, 1) == ranks[0]]
-        if len(largest) == 1 and largest[0].page == 1:
+        if len(largest) == 1 and largest[0].page == 1 and not _numbered_level(largest[0].text()):
             title = ranks.pop(0)
     levels = {size: min(rank, _MAX_LEVELS) for rank, size in enumerate(ranks, 1)}
     known = {(entry.page, _bare(entry.title)): max(1, min(entry.level, 6)) for entry in outline if entry.page}
