@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import grpc.aio
 import numpy as np
 
 from corpusmesh.embed.v1 import embed_service_pb2 as pb
-from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceAsyncStub, EmbedServiceStub
+from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceStub
 from corpusmesh_client.errors import error_from_rpc
 from corpusmesh_core.errors import InternalError, UnavailableError
 from corpusmesh_core.ports.embedding import EmbeddingSpace, EmbedLane, EmbedResult, EmbedRole
+
+if TYPE_CHECKING:
+    # The class exists in the stubs alone.
+    from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceAsyncStub
 
 _ROLES = {EmbedRole.QUERY: pb.EMBED_ROLE_QUERY, EmbedRole.PASSAGE: pb.EMBED_ROLE_PASSAGE}
 _LANES = {EmbedLane.INTERACTIVE: pb.EMBED_LANE_INTERACTIVE, EmbedLane.BULK: pb.EMBED_LANE_BULK}
@@ -27,7 +32,7 @@ class GrpcEmbedder:
         Args:
             channel: Channel to the embed service that signs the caller's identity.
         """
-        self._stub: EmbedServiceAsyncStub = EmbedServiceStub(channel)
+        self._stub: "EmbedServiceAsyncStub" = EmbedServiceStub(channel)
         self._space: EmbeddingSpace | None = None
         self._max_input_tokens = 0
 

@@ -19,6 +19,10 @@ from corpusmesh_core.errors import FailedPreconditionError
 
 _ROLE = "corpusmesh"
 _DATABASE = "corpusmesh"
+_GRANTED_ROLES = ("corpusmesh_app", "corpusmesh_system")
+_GRANT_ROLE = """
+select 'create role {role} nologin' where not exists (select from pg_roles where rolname = '{role}') \\gexec
+grant {role} to {user} with inherit false, set true;"""
 _ROLE_PASSWORD = "postgres_password"  # noqa: S105 - the name of a secret
 _ADMIN_PASSWORD = "postgres_admin_password"  # noqa: S105 - the name of a secret
 _INITDB_TIMEOUT_SECONDS = 300.0
@@ -113,10 +117,12 @@ class PostgresServer:
 
     def _setup_statements(self) -> str:
         password = self._context.credentials[_ROLE_PASSWORD]
+        # What the login user may become is made here, so that it needs no right to make roles.
+        roles = "\n".join(_GRANT_ROLE.format(role=role, user=_ROLE) for role in _GRANTED_ROLES)
         return f"""
 select 'create role {_ROLE} login' where not exists (select from pg_roles where rolname = '{_ROLE}') \\gexec
 alter role {_ROLE} login nosuperuser nocreaterole createdb nobypassrls password '{password}';
-select 'create database {_DATABASE} owner {_ROLE}'
+{roles}select 'create database {_DATABASE} owner {_ROLE}'
   where not exists (select from pg_database where datname = '{_DATABASE}') \\gexec
 """  # noqa: S608 - both values are ours: a constant and hexadecimal digits
 
