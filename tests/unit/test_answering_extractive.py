@@ -140,7 +140,8 @@ def test_every_word_is_quoted_and_every_quotation_cited(
         assert source.text[quotation.start : quotation.end] == quotation.text
         assert f"{quotation.text} [ID:{source.label}]" in rest
         rest = rest.replace(f"{quotation.text} [ID:{source.label}]", "", 1)
-    leads = {"", "The evidence found does not answer this question. What comes closest:"}
-    assert rest.strip() in leads | {"检索到的资料没有直接回答这个问题。最接近的内容是："} | {
-        "No evidence was found for this question."
+    assert rest.strip() in {
+        "",
+        "The evidence found does not answer this question. What comes closest:",
+        "检索到的资料没有直接回答这个问题。最接近的内容是：",
     }
