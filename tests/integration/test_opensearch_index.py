@@ -1,0 +1,414 @@
+import asyncio
+import math
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pyroaring import FrozenBitMap
+
+from corpusmesh_adapters.opensearch import OpenSearchRecordIndex, OpenSearchSettings
+from corpusmesh_app.stack import StackEndpoints
+from corpusmesh_core.documents import Box
+from corpusmesh_core.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
+from corpusmesh_core.ports.index import EmbeddingSpace, RecallRequest, RecordSelection
+from corpusmesh_core.ranking import RankingOptions, rank_candidates
+from corpusmesh_core.records import RULE_BY_KIND, Ordinal, Record, RecordKind
+from corpusmesh_core.text import analyze_query
+from corpusmesh_core.visibility import SINGLE_SOURCE_KINDS, Visibility, VisibilityFilter, build_filter, is_visible
+
+pytestmark = pytest.mark.servers
+
+_SPACE = EmbeddingSpace("test-8", 8)
+_SECONDS = 30.0
+
+
+@pytest.fixture
+async def index(stack_endpoints: StackEndpoints) -> AsyncIterator[OpenSearchRecordIndex]:
+    opened = OpenSearchRecordIndex(OpenSearchSettings(urls=(stack_endpoints.opensearch_url,)))
+    yield opened
+    await opened.close()
+
+
+def _vector(seed: int) -> NDArray[np.float32]:
+    vector = np.random.default_rng(seed).normal(size=8).astype(np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+def _chunk(record_id: str, text: str, *, ordinal: int = 1, seed: int | None = None, **fields: object) -> Record:
+    vector = None if seed is None else _vector(seed)
+    return Record(
+        record_id,
+        RecordKind.CHUNK,
+        "kb",
+        Ordinal(ordinal),
+        (Ordinal(ordinal),),
+        text,
+        vector=vector,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def _all_visible(*kinds: RecordKind, size: int = 100) -> VisibilityFilter:
+    return build_filter(Visibility.of("s", range(size), size), kinds or [RecordKind.CHUNK])
+
+
+async def _fill(index: OpenSearchRecordIndex, tenant_id: str, records: list[Record]) -> None:
+    await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
+    await index.write(tenant_id, _SPACE.space_id, records, timeout_seconds=_SECONDS)
+    await index.refresh(tenant_id, _SPACE.space_id, timeout_seconds=_SECONDS)
+
+
+async def _search_ids(
+    index: OpenSearchRecordIndex, tenant_id: str, question: str, vector: NDArray[np.float32] | None = None
+) -> list[str]:
+    terms = analyze_query(question)
+    candidates = await index.search(
+        tenant_id,
+        _SPACE.space_id,
+        RecallRequest(terms, vector, _all_visible(), ("kb",)),
+        timeout_seconds=_SECONDS,
+    )
+    return [item.candidate.record.record_id for item in rank_candidates(candidates, terms, RankingOptions())]
+
+
+async def test_record_comes_back_as_it_was_written(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    record = Record(
+        "r-1",
+        RecordKind.CHUNK,
+        "kb",
+        Ordinal(7),
+        (Ordinal(7),),
+        'text with \U0001f600 and "quotes"\n第二行',
+        title="A title",
+        document_id="doc",
+        version=3,
+        display_name="名字.pdf",
+        heading_path=("One", "Two"),
+        page=4,
+        boxes=(Box(4, 1.5, 2, 3, 4.25), Box(5, 0, 0, 9, 9)),
+        position=11,
+        token_count=12,
+        language="en",
+        keywords=("k one", "k two"),
+        questions=("why?",),
+        vector=_vector(1),
+        attributes={"parent.id": "p-1", "layer": "2"},
+    )
+    await _fill(index, tenant_id, [record])
+    (found,) = await index.fetch(
+        tenant_id, _SPACE.space_id, ["r-1"], _all_visible(), with_vectors=True, timeout_seconds=_SECONDS
+    )
+    assert found.vector is not None
+    assert record.vector is not None
+    assert np.allclose(found.vector, record.vector, atol=1e-6)
+    for name in record.__slots__:
+        if name != "vector":
+            assert getattr(found, name) == getattr(record, name), name
+
+
+async def test_every_candidate_has_both_scores(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    records = [_chunk(f"word-{i}", "alpha beta", seed=i) for i in range(5)]
+    records += [_chunk(f"near-{i}", "gamma", seed=100 + i) for i in range(5)]
+    records += [_chunk("no-vector", "alpha")]
+    await _fill(index, tenant_id, records)
+    query = _vector(102)
+    candidates = await index.search(
+        tenant_id,
+        _SPACE.space_id,
+        RecallRequest(analyze_query("alpha"), query, _all_visible(), ("kb",), window=6),
+        timeout_seconds=_SECONDS,
+    )
+    vectors = {record.record_id: record.vector for record in records}
+    assert {item.record.record_id for item in candidates.items} >= {"no-vector", "near-2"}
+    for item in candidates.items:
+        vector = vectors[item.record.record_id]
+        expected = None if vector is None else float(vector @ query)
+        assert item.cosine == (None if expected is None else pytest.approx(expected, abs=1e-5))
+        assert item.lexical_score is not None
+        assert (item.lexical_score > 0) is ("alpha" in item.record.text)
+        assert item.record.vector is None
+    ranks = [
+        item.vector_rank for item in sorted(candidates.items, key=lambda item: -(item.cosine or -9)) if item.vector_rank
+    ]
+    assert ranks == list(range(1, len(ranks) + 1))
+    assert candidates.document_count == len(records)
+    assert candidates.document_frequencies == {"alpha": 6}
+
+
+async def test_records_of_the_other_script_are_recalled_apart(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    # Every English vector is nearer to the question than the one Chinese record.
+    near = _vector(1)
+    records = [_chunk(f"en-{i}", "some english text") for i in range(20)]
+    records = [Record(r.record_id, r.kind, "kb", r.publisher, r.sources, r.text, vector=near) for r in records] + [
+        _chunk("zh", "一段中文", seed=2)
+    ]
+    await _fill(index, tenant_id, records)
+    request = RecallRequest(analyze_query("text"), near, _all_visible(), ("kb",), window=4, other_script_window=2)
+    candidates = await index.search(tenant_id, _SPACE.space_id, request, timeout_seconds=_SECONDS)
+    assert "zh" in {item.record.record_id for item in candidates.items}
+    without = RecallRequest(request.terms, near, _all_visible(), ("kb",), window=4, other_script_window=0)
+    candidates = await index.search(tenant_id, _SPACE.space_id, without, timeout_seconds=_SECONDS)
+    assert "zh" not in {item.record.record_id for item in candidates.items}
+
+
+async def test_the_filter_of_the_index_equals_the_rule(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    rng = np.random.default_rng(20261130)
+    universe = 40
+    records = []
+    for number in range(300):
+        kind = list(RecordKind)[int(rng.integers(len(RecordKind)))]
+        publisher = int(rng.integers(universe + 3))
+        sources = (
+            (publisher,)
+            if kind in SINGLE_SOURCE_KINDS
+            else tuple(int(value) for value in rng.choice(universe + 3, size=int(rng.integers(1, 5)), replace=False))
+        )
+        records.append(
+            Record(
+                f"r{number}",
+                kind,
+                "kb",
+                Ordinal(publisher),
+                tuple(Ordinal(source) for source in sources),
+                "word",
+                vector=_vector(number),
+            )
+        )
+    await _fill(index, tenant_id, records)
+    for share in (0.0, 0.1, 0.5, 0.9, 1.0):
+        visible = [ordinal for ordinal in range(universe) if rng.random() < share]
+        visibility = Visibility.of("s", visible, universe)
+        for kinds in ([RecordKind.CHUNK], [RecordKind.ENTITY], [RecordKind.SUMMARY], list(RecordKind)):
+            filter_ = build_filter(visibility, kinds)
+            expected = {
+                record.record_id
+                for record in records
+                if record.kind in kinds
+                and is_visible(record.publisher, record.sources, RULE_BY_KIND[record.kind], visibility)
+            }
+            for terms, vector in ((analyze_query("word"), None), (analyze_query(""), _vector(7))):
+                request = RecallRequest(terms, vector, filter_, ("kb",), window=300)
+                candidates = await index.search(tenant_id, _SPACE.space_id, request, timeout_seconds=_SECONDS)
+                assert {item.record.record_id for item in candidates.items} == expected
+            count = await index.count(
+                tenant_id, _SPACE.space_id, RecordSelection(visibility=filter_), timeout_seconds=_SECONDS
+            )
+            assert count == len(expected)
+            fetched = await index.fetch(
+                tenant_id, _SPACE.space_id, [r.record_id for r in records], filter_, timeout_seconds=_SECONDS
+            )
+            assert {record.record_id for record in fetched} == expected
+
+
+async def test_search_keeps_within_knowledge_bases_and_documents(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    records = [
+        Record(
+            f"{kb}-{doc}", RecordKind.CHUNK, kb, Ordinal(1), (Ordinal(1),), "word", document_id=doc, vector=_vector(1)
+        )
+        for kb in ("kb", "other")
+        for doc in ("d1", "d2")
+    ]
+    await _fill(index, tenant_id, records)
+
+    async def found(knowledge_bases: tuple[str, ...], documents: tuple[str, ...] | None) -> set[str]:
+        request = RecallRequest(analyze_query("word"), _vector(1), _all_visible(), knowledge_bases, documents)
+        candidates = await index.search(tenant_id, _SPACE.space_id, request, timeout_seconds=_SECONDS)
+        return {item.record.record_id for item in candidates.items}
+
+    assert await found(("kb",), None) == {"kb-d1", "kb-d2"}
+    assert await found(("kb", "other"), ("d2",)) == {"kb-d2", "other-d2"}
+    assert await found(("kb",), ()) == set()
+    assert await found((), None) == set()
+
+
+async def test_tenants_share_nothing_even_with_names_that_join_alike(index: OpenSearchRecordIndex) -> None:
+    for tenant_id, space_id in (("a-b", "c"), ("a", "b-c")):
+        await index.ensure_space(tenant_id, EmbeddingSpace(space_id, 8), timeout_seconds=_SECONDS)
+    await index.write("a-b", "c", [_chunk("x", "word", seed=1)], timeout_seconds=_SECONDS)
+    await index.refresh("a-b", "c", timeout_seconds=_SECONDS)
+    try:
+        assert await index.count("a-b", None, RecordSelection(), timeout_seconds=_SECONDS) == 1
+        assert await index.count("a", None, RecordSelection(), timeout_seconds=_SECONDS) == 0
+    finally:
+        await index.delete_by_publishers("a-b", [Ordinal(1)], timeout_seconds=_SECONDS)
+
+
+async def test_space_is_made_once_by_many_at_the_same_time(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    await asyncio.gather(*(index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS) for _ in range(8)))
+    with pytest.raises(FailedPreconditionError) as caught:
+        await index.ensure_space(tenant_id, EmbeddingSpace(_SPACE.space_id, 9), timeout_seconds=_SECONDS)
+    assert caught.value.metadata["existing_dimension"] == "8"
+    assert caught.value.metadata["requested_dimension"] == "9"
+
+
+async def test_writing_into_a_missing_space_makes_no_index(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    with pytest.raises(NotFoundError):
+        await index.write(tenant_id, "nowhere", [_chunk("x", "word")], timeout_seconds=_SECONDS)
+    with pytest.raises(NotFoundError):
+        await index.search(
+            tenant_id,
+            "nowhere",
+            RecallRequest(analyze_query("x"), None, _all_visible(), ("kb",)),
+            timeout_seconds=_SECONDS,
+        )
+    assert await index.count(tenant_id, None, RecordSelection(), timeout_seconds=_SECONDS) == 0
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"),
+    [
+        ([math.nan] + [0.5] * 7, "NaN"),
+        ([0.0] * 8, "norm 0.000"),
+        ([1.0, 1.0] + [0.0] * 6, "norm 1.414"),
+        ([1.0] + [0.0] * 8, "dimension 8"),
+    ],
+)
+async def test_bad_vector_is_refused_with_its_id_before_anything_is_written(
+    index: OpenSearchRecordIndex, tenant_id: str, vector: list[float], reason: str
+) -> None:
+    bad = Record(
+        "bad", RecordKind.CHUNK, "kb", Ordinal(1), (Ordinal(1),), "x", vector=np.array(vector, dtype=np.float32)
+    )
+    await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
+    with pytest.raises(InvalidArgumentError) as caught:
+        await index.write(tenant_id, _SPACE.space_id, [_chunk("good", "x", seed=1), bad], timeout_seconds=_SECONDS)
+    assert caught.value.metadata["record_ids"] == "bad"
+    assert reason in caught.value.metadata["reasons"]
+    await index.refresh(tenant_id, _SPACE.space_id, timeout_seconds=_SECONDS)
+    assert await index.count(tenant_id, _SPACE.space_id, RecordSelection(), timeout_seconds=_SECONDS) == 0
+
+
+async def test_purge_removes_records_of_all_spaces_and_only_of_the_publisher(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    second = EmbeddingSpace("second-8", 8)
+    await _fill(index, tenant_id, [_chunk("a", "x", ordinal=1, seed=1), _chunk("b", "x", ordinal=2, seed=2)])
+    await index.ensure_space(tenant_id, second, timeout_seconds=_SECONDS)
+    await index.write(tenant_id, second.space_id, [_chunk("a", "x", ordinal=1, seed=1)], timeout_seconds=_SECONDS)
+    assert await index.delete_by_publishers(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 2
+    assert await index.delete_by_publishers(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 0
+    remaining = RecordSelection(publishers=[Ordinal(1), Ordinal(2)])
+    assert await index.count(tenant_id, None, remaining, timeout_seconds=_SECONDS) == 1
+
+
+async def test_writing_twice_is_the_same_as_once(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    records = [_chunk(f"r{i}", f"text {i}", seed=i) for i in range(70)]
+    await _fill(index, tenant_id, records)
+    await _fill(index, tenant_id, records)
+    assert await index.count(tenant_id, _SPACE.space_id, RecordSelection(), timeout_seconds=_SECONDS) == 70
+
+
+async def test_hidden_and_unknown_ids_are_left_out_alike(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    await _fill(index, tenant_id, [_chunk("seen", "x", ordinal=1), _chunk("hidden", "x", ordinal=2)])
+    filter_ = build_filter(Visibility("s", FrozenBitMap([1]), 10), [RecordKind.CHUNK])
+    found = await index.fetch(
+        tenant_id, _SPACE.space_id, ["unknown", "hidden", "seen", "seen"], filter_, timeout_seconds=_SECONDS
+    )
+    assert [record.record_id for record in found] == ["seen"]
+
+
+@pytest.mark.parametrize("window", [0, 1001])
+async def test_window_out_of_range_is_refused(index: OpenSearchRecordIndex, tenant_id: str, window: int) -> None:
+    await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
+    with pytest.raises(InvalidArgumentError):
+        await index.search(
+            tenant_id,
+            _SPACE.space_id,
+            RecallRequest(analyze_query("x"), None, _all_visible(), ("kb",), window=window),
+            timeout_seconds=_SECONDS,
+        )
+
+
+async def test_index_that_is_away_is_unavailable_and_a_silent_one_ends_at_the_deadline(tenant_id: str) -> None:
+    request = RecallRequest(analyze_query("x"), None, _all_visible(), ("kb",))
+    silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    waiting = OpenSearchRecordIndex(OpenSearchSettings(urls=(f"http://127.0.0.1:{port}",)))
+    try:
+        with pytest.raises(DeadlineExceededError):
+            await waiting.search(tenant_id, "s", request, timeout_seconds=0.3)
+    finally:
+        await waiting.close()
+        silent.close()
+    away = OpenSearchRecordIndex(OpenSearchSettings(urls=(f"http://127.0.0.1:{port}",)))
+    try:
+        with pytest.raises(UnavailableError):
+            await away.search(tenant_id, "s", request, timeout_seconds=5.0)
+    finally:
+        await away.close()
+
+
+_SYNTAX = [
+    "C++",
+    "a+b",
+    "+",
+    "what (is",
+    "AND OR NOT",
+    "tenant:other",
+    "path/to?",
+    '100% "quoted"',
+    "~",
+    "\\",
+    " ".join(f"word{number}" for number in range(2000)),
+    "kind:chunk OR *:*",
+    "{}[]^~*?:/\\!&|<>=",
+    "\x00\ud800",
+]
+
+
+@pytest.mark.parametrize("question", _SYNTAX, ids=range(len(_SYNTAX)))
+async def test_fr_a12_query_syntax_is_text(index: OpenSearchRecordIndex, tenant_id: str, question: str) -> None:
+    await _fill(
+        index,
+        tenant_id,
+        [
+            _chunk("cpp", "C++ is a language with templates", seed=1),
+            _chunk("c", "C is a language", seed=2),
+            _chunk("percent", "100 quoted words", seed=3),
+        ],
+    )
+    found = await _search_ids(index, tenant_id, question)
+    if question == "C++":
+        assert found == ["cpp"]
+    if question == "a+b":
+        assert set(found) == {"cpp", "c"}, "its letters are searched as words"
+    if question in {"+", "~", "\\", "{}[]^~*?:/\\!&|<>=", "tenant:other", "kind:chunk OR *:*"}:
+        assert found == [], "neither operator nor field"
+
+
+async def test_fr_a13_unknown_chinese_term_is_found_where_its_characters_stand_together(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    # 烯炔 stands in no dictionary of general Chinese.
+    records = [_chunk("together", "这种方法用烯炔环化反应来合成药物分子", seed=1)]
+    records += [_chunk(f"apart-{i}", f"第{i}段先说烯的加成再说炔的还原反应与药物合成", seed=2 + i) for i in range(9)]
+    await _fill(index, tenant_id, records)
+    for question in ("烯炔", "什么是烯炔的反应？", "　烯炔　ＡＢ", "請問烯炔環化"):
+        assert (await _search_ids(index, tenant_id, question))[0] == "together", question
+        found = await _search_ids(index, tenant_id, question, _vector(50))
+        assert "together" in found[:3], question
+
+
+async def test_fr_a13_a_tenants_own_term_is_searched_as_a_phrase_without_writing_again(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    await _fill(
+        index,
+        tenant_id,
+        [_chunk("phrase", "甲乙丙丁", seed=1), _chunk("pieces", "甲乙 乙丙 丙丁 甲乙 乙丙 丙丁", seed=2)],
+    )
+    request = RecallRequest(analyze_query("甲乙丙丁", own_terms=["甲乙丙丁"]), None, _all_visible(), ("kb",))
+    candidates = await index.search(tenant_id, _SPACE.space_id, request, timeout_seconds=_SECONDS)
+    assert candidates.items[0].record.record_id == "phrase"
+
+
+async def test_single_character_is_found_inside_words(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    await _fill(index, tenant_id, [_chunk("tax", "增值税法实施条例", seed=1), _chunk("other", "合同法", seed=2)])
+    assert await _search_ids(index, tenant_id, "税") == ["tax"]
