@@ -63,7 +63,7 @@ async def run_mesh(data_directory: Path, *, config: Path | None, ready: Ready, s
     await asyncio.to_thread(_install, user_settings)
     stack = Stack(_stack_settings(data_directory, user_settings))
     async with stack as endpoints:
-        settings, path = _write_config(data_directory, user_settings, endpoints)
+        settings, path = write_local_config(data_directory, user_settings, endpoints)
         first_key = await prepare_database(settings)
         if first_key is not None:
             write_private(data_directory / ADMIN_KEY_FILE, first_key + "\n")
@@ -113,8 +113,17 @@ def _stack_settings(data_directory: Path, settings: MeshSettings) -> StackSettin
     )
 
 
-def _write_config(data_directory: Path, settings: MeshSettings, endpoints: StackEndpoints) -> tuple[MeshSettings, Path]:
-    """Write the configuration that the services run with; secrets stand in files beside it."""
+def write_local_config(data_directory: Path, settings: MeshSettings, endpoints: StackEndpoints) -> tuple[MeshSettings, Path]:
+    """Write the configuration that the services run with; secrets stand in files beside it.
+
+    Args:
+        data_directory: Where it goes.
+        settings: The user's settings, which are kept but for addresses.
+        endpoints: Where the servers answer.
+
+    Returns:
+        The settings as written, and the file.
+    """
     folder = data_directory.absolute() / _SECRETS_FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     ports = choose_ports(
