@@ -22,6 +22,7 @@ from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.interceptor import Context, Handler
 from corpusmesh_runtime.policy import MethodRule
+from corpusmesh_runtime.writing import end_messages, write_message
 
 if TYPE_CHECKING:
     GenericHandler: TypeAlias = grpc.GenericRpcHandler[Any, Any]
@@ -239,5 +240,6 @@ async def _pump(requests: AsyncIterator[bytes], call: Any, bounds: StreamBounds)
                 f"one stream may carry {bounds.max_bytes} bytes; send the documents in several",
                 max_bytes=bounds.max_bytes,
             )
-        await call.write(message)
-    await call.done_writing()
+        if not await write_message(call, message):
+            return
+    await end_messages(call)

@@ -1,6 +1,5 @@
 """The HTTP/JSON application: finds the method of a request, and answers in the form that its kind needs."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,11 +13,17 @@ from starlette.routing import BaseRoute, Route
 
 from corpusmesh_core.errors import CorpusMeshError, NotFoundError, UnauthenticatedError
 from corpusmesh_gateway.config import HttpSettings, LimitSettings
-from corpusmesh_gateway.http.bodies import check_length, read_body, stream_body
+from corpusmesh_gateway.http.bodies import check_length, read_body, stream_body, unless_gone
 from corpusmesh_gateway.http.docs_page import DOCS_CSP, render_docs
 from corpusmesh_gateway.http.loopback import Loopback, request_id_of
 from corpusmesh_gateway.http.openapi import describe
-from corpusmesh_gateway.http.responses import SecurityHeaders, error_response, status_of_rpc, status_response
+from corpusmesh_gateway.http.responses import (
+    LingeringClose,
+    SecurityHeaders,
+    error_response,
+    status_of_rpc,
+    status_response,
+)
 from corpusmesh_gateway.http.routes import Binding, MethodNotAllowedError, RouteTable
 from corpusmesh_gateway.http.streams import original_response, stream_response
 from corpusmesh_gateway.http.transcoding import build_request, to_json
@@ -85,7 +90,11 @@ class HttpGateway:
             ClientDisconnect: _answer_disconnect,
             Exception: _answer_fault,
         }
-        return Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)], exception_handlers=handlers)
+        return Starlette(
+            routes=routes,
+            middleware=[Middleware(LingeringClose), Middleware(SecurityHeaders)],
+            exception_handlers=handlers,
+        )
 
     async def _livez(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -113,15 +122,11 @@ class HttpGateway:
         message = build_request(binding, variables, request.query_params.multi_items(), body)
         call = self._loopback.call(binding, message, request)
         if binding.full_method == ORIGINAL_METHOD:
-            return await original_response(call, headers)
+            return await original_response(call, request, headers)
         if binding.method.server_streaming:
             heartbeat_seconds = self._settings.stream_heartbeat_seconds
             return await stream_response(call, request, heartbeat_seconds=heartbeat_seconds, headers=headers)
-        try:
-            response = await call
-        except asyncio.CancelledError:
-            call.cancel()
-            raise
+        response = await unless_gone(request, call)
         return Response(to_json(response), media_type="application/json", headers=headers)
 
     async def _upload(self, binding: Binding, parent: str, request: Request, headers: dict[str, str]) -> Response:
@@ -130,7 +135,7 @@ class HttpGateway:
         pieces = stream_body(request, max_bytes=max_bytes, idle_timeout_seconds=self._settings.body_timeout_seconds)
         is_form = request.headers.get("content-type", "").lower().startswith("multipart/form-data")
         messages = (form_messages if is_form else raw_messages)(parent, request, pieces)
-        response = await send_upload(self._loopback.call(binding, None, request), messages)
+        response = await send_upload(self._loopback.call(binding, None, request), messages, request)
         return Response(to_json(response), media_type="application/json", headers=headers)
 
 

@@ -1,12 +1,15 @@
 """Reads request bodies within bounds of size and time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
+from typing import TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from corpusmesh_core.errors import DeadlineExceededError, InvalidArgumentError
 from corpusmesh_gateway.errors import TooLargeError
+
+T = TypeVar("T")
 
 
 async def read_body(request: Request, *, max_bytes: int, timeout_seconds: float) -> bytes:
@@ -68,6 +71,36 @@ async def stream_body(request: Request, *, max_bytes: int, idle_timeout_seconds:
             raise _too_large(max_bytes)
         if piece:
             yield piece
+
+
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
+    """Wait for work as long as the caller waits for it; the body has been read.
+
+    Args:
+        request: The caller's request.
+        work: What it waits for; it is cancelled when the caller leaves.
+
+    Returns:
+        What the work gives.
+
+    Raises:
+        ClientDisconnect: If the caller leaves before.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.create_task(_leave(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _leave(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def check_length(request: Request, max_bytes: int) -> None:

@@ -58,7 +58,7 @@ class Loopback:
 
         Args:
             binding: Names the method.
-            request: The request; None where the caller streams it by `write`.
+            request: The request; None where the caller streams it by `write_message`.
             http_request: Gives credentials, request id, trace and deadline.
 
         Returns:
@@ -76,7 +76,7 @@ class Loopback:
         response_type = message_factory.GetMessageClass(method.output_type)
         stub: Any = open_stub(
             binding.full_method,
-            request_serializer=_serialize,
+            request_serializer=None if method.client_streaming else _serialize,
             response_deserializer=response_type.FromString,
         )
         metadata = [(key, http_request.headers[key]) for key in _PASSED_HEADERS if key in http_request.headers]

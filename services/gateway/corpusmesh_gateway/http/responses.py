@@ -1,5 +1,7 @@
 """Errors as `google.rpc.Status` JSON with the HTTP code that fits, and the headers of every response."""
 
+import asyncio
+import contextlib
 import re
 from collections.abc import Mapping
 from urllib.parse import quote
@@ -47,6 +49,8 @@ _SECURITY_HEADERS = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
     (b"cache-control", b"no-store"),
 )
+_LINGER_SECONDS = 2.0
+_MAX_LINGER_BYTES = 64 * 1024 * 1024
 _MEDIA_TYPE = re.compile(r"[a-zA-Z0-9!#$&^_.+-]{1,64}/[a-zA-Z0-9!#$&^_.+-]{1,64}")
 
 
@@ -176,3 +180,60 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+class LingeringClose:
+    """Takes the rest of a refused body for a while before the connection closes.
+
+    A connection that closes on unread bytes is reset, and the reset can overtake the answer: the caller would see a
+    broken connection instead of the reason.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an application.
+
+        Args:
+            app: The application.
+        """
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request.
+
+        Args:
+            scope: What is asked.
+            receive: Gives the body.
+            send: Takes the answer.
+        """
+        closing = False
+        body_taken = False
+
+        async def receive_and_note() -> Message:
+            nonlocal body_taken
+            message = await receive()
+            body_taken = body_taken or not message.get("more_body")
+            return message
+
+        async def send_and_linger(message: Message) -> None:
+            nonlocal closing
+            if message["type"] == "http.response.start":
+                closing = (b"connection", b"close") in message.get("headers", ())
+            if message["type"] != "http.response.body" or not closing or body_taken or message.get("more_body"):
+                await send(message)
+                return
+            await send({**message, "more_body": True})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LINGER_SECONDS):
+                    await _drain(receive)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        await self._app(scope, receive_and_note, send_and_linger)
+
+
+async def _drain(receive: Receive) -> None:
+    drained_bytes = 0
+    while drained_bytes < _MAX_LINGER_BYTES:
+        message = await receive()
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return
+        drained_bytes += len(message.get("body", b""))

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from corpusmesh_gateway.http.bodies import unless_gone
 from corpusmesh_gateway.http.responses import attachment_headers, status_json, status_of_rpc
 from corpusmesh_gateway.http.transcoding import to_json
 
@@ -32,7 +33,7 @@ async def stream_response(
         a line; a line with the key `error` ends a stream that failed).
     """
     messages = aiter(call)
-    first = await _first(messages, call)
+    first = await _first(messages, call, request)
     as_events = EVENT_STREAM in request.headers.get("accept", "")
     lines = _events(first, messages, heartbeat_seconds) if as_events else _json_lines(first, messages)
     return StreamingResponse(
@@ -42,18 +43,19 @@ async def stream_response(
     )
 
 
-async def original_response(call: Any, headers: dict[str, str]) -> Response:
+async def original_response(call: Any, request: Request, headers: dict[str, str]) -> Response:
     """Answer with an original as it was uploaded, to be saved and never shown.
 
     Args:
         call: The running `ReadOriginal`.
+        request: Whose caller may leave.
         headers: Further headers.
 
     Returns:
         The bytes; a stream that breaks ends short of its `Content-Length`.
     """
     messages = aiter(call)
-    first = await _first(messages, call)
+    first = await _first(messages, call, request)
     if first is None:
         return Response(b"", headers={**headers, **attachment_headers("", "")})
 
@@ -72,10 +74,10 @@ async def original_response(call: Any, headers: dict[str, str]) -> Response:
     )
 
 
-async def _first(messages: AsyncIterator[Any], call: Any) -> Any:
+async def _first(messages: AsyncIterator[Any], call: Any, request: Request) -> Any:
     try:
-        return await anext(messages, None)
-    except asyncio.CancelledError:
+        return await unless_gone(request, _next(messages))
+    except BaseException:
         call.cancel()
         raise
 

@@ -4,18 +4,18 @@ Nothing is kept: a piece of the body is a message of the upload stream, and the 
 is on its way.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import grpc.aio
 import multipart  # type: ignore[import-untyped]
-from google.protobuf.message import Message
 from starlette.requests import Request
 
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_gateway.http.bodies import unless_gone
 from corpusmesh_gateway.http.transcoding import from_dict, put_text
+from corpusmesh_runtime.writing import end_messages, write_message
 
 _MAX_DATA_BYTES = 256 * 1024
 _MAX_FIELD_BYTES = 64 * 1024
@@ -25,28 +25,36 @@ _HEADER = pb.DocumentHeader.DESCRIPTOR
 _SETTINGS_FIELDS = frozenset(_SETTINGS.fields_by_name) - {"parent"}
 
 
-async def send_upload(call: Any, messages: AsyncIterator[pb.UploadDocumentsRequest]) -> Message:
+async def send_upload(
+    call: Any, messages: AsyncIterator[pb.UploadDocumentsRequest], request: Request
+) -> pb.UploadDocumentsResponse:
     """Send an upload stream and wait for what became of it.
 
     Args:
         call: The running `UploadDocuments`.
         messages: The stream.
+        request: Whose caller may leave.
 
     Returns:
         The response.
     """
     try:
-        try:
-            async for message in messages:
-                await call.write(message)
-            await call.done_writing()
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            # The call has ended before the body has: its own error says why.
-            pass
-        response: Message = await call
+        await _send(call, messages)
+        response: pb.UploadDocumentsResponse = await unless_gone(request, call)
         return response
     finally:
         call.cancel()
+
+
+async def _send(call: Any, messages: AsyncIterator[pb.UploadDocumentsRequest]) -> None:
+    try:
+        async for message in messages:
+            if not await write_message(call, message.SerializeToString()):
+                return
+        await end_messages(call)
+    except grpc.aio.AioRpcError:
+        # The call has ended before the body has: awaiting it says why.
+        return
 
 
 async def raw_messages(
