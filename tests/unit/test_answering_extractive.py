@@ -108,6 +108,11 @@ def test_headings_questions_and_fragments_are_no_candidates() -> None:
     assert [sentence.text for sentence in candidate_sentences([piece])] == ["The limit is 512 MiB."]
 
 
+def test_fragments_are_candidates_where_there_is_nothing_else() -> None:
+    piece = Evidence("1", "Uploads\n512 MiB", "a", 9, heading_path=("Uploads",))
+    assert [sentence.text for sentence in candidate_sentences([piece])] == ["Uploads", "512 MiB"]
+
+
 SENTENCES = [
     "The upload limit is 512 MiB.",
     "快照是一个位图。",

@@ -107,19 +107,22 @@ def candidate_sentences(evidence: Sequence[Evidence], *, max_count: int = 400) -
         max_count: Where to stop.
 
     Returns:
-        Sentences in the order of the evidence; headings and fragments without a telling term are left out.
+        Sentences in the order of the evidence. Headings, questions and fragments are left out, unless there is nothing
+        else.
     """
-    found: list[CandidateSentence] = []
+    whole: list[CandidateSentence] = []
+    rest: list[CandidateSentence] = []
     for position, piece in enumerate(evidence):
         headings = {heading.strip() for heading in piece.heading_path}
         for span in split_sentences(piece.text):
-            if len(found) == max_count:
-                return tuple(found)
             text = piece.text[span.start : span.end]
-            if text.strip("# ") in headings or len(text) > _MAX_SENTENCE_CHARACTERS or _is_fragment(text):
-                continue
-            found.append(CandidateSentence(position, span.start, span.end, text))
-    return tuple(found)
+            if len(whole) == max_count:
+                return tuple(whole)
+            is_poor = text.strip("# ") in headings or len(text) > _MAX_SENTENCE_CHARACTERS or _is_fragment(text)
+            end = min(span.end, span.start + _MAX_SENTENCE_CHARACTERS)
+            sentence = CandidateSentence(position, span.start, end, piece.text[span.start : end])
+            (rest if is_poor else whole).append(sentence)
+    return tuple(whole or rest[:max_count])
 
 
 def _is_fragment(text: str) -> bool:
