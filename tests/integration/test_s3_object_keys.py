@@ -1,6 +1,7 @@
 """Keys of the object store: made of checked parts alone."""
 
 import pytest
+
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.objects import artefact_key, artefacts_prefix, original_key, originals_prefix
 

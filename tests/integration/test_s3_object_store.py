@@ -10,6 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
+
 from corpusmesh_adapters.s3 import S3ObjectStore, S3Settings
 from corpusmesh_core.errors import (
     DeadlineExceededError,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+
 from corpusmesh_core.errors import (
     CorpusMeshError,
     FailedPreconditionError,

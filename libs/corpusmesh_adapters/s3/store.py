@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
+
 from corpusmesh_adapters.s3.failures import is_missing, translated
 from corpusmesh_adapters.s3.spool import Spooled, spool
 from corpusmesh_adapters.s3.threads import BoundedThreads
