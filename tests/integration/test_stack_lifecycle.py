@@ -365,16 +365,20 @@ async def test_server_that_keeps_dying_is_given_up(revived: Stack, tmp_path: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: servers then run as another user")
-async def test_root_starts_servers_as_another_user_below_a_closed_folder(
-    tmp_path: Path,
-) -> None:
+async def test_root_starts_servers_as_another_user_below_a_closed_folder(revived: Stack, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     home = await asyncio.to_thread(install_opensearch, closed / "tools")
     assert home == opensearch_home(closed / "tools")
-    stack = Stack(StackSettings(data_directory=closed / "data", tools_directory=closed / "tools"))
+    stack = Stack(
+        _external(closed / "data", revived.endpoints).model_copy(
+            # the two that refuse to run as root
+            update={"tools_directory": closed / "tools", "opensearch_url": None, "postgres_dsn": None}
+        )
+    )
 
     async with stack:
+        assert set(stack.pids()) == {ServerName.OPENSEARCH, ServerName.POSTGRES}
         for name, pid in stack.pids().items():
             users = {member.uids().effective for member in session_members(pid)}
             assert 0 not in users, name

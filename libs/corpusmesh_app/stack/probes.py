@@ -18,6 +18,8 @@ from corpusmesh_app.stack.s3_signing import sign_request
 from corpusmesh_core.errors import UnavailableError
 
 _REQUEST_TIMEOUT_SECONDS: Final = 5.0
+# A SeaweedFS asked to write before its volumes are there holds the request for 5 s; asked again it answers at once.
+_S3_TIMEOUT_SECONDS: Final = 1.5
 _OK: Final = range(200, 300)
 _MAX_LINE_BYTES: Final = 1 << 20
 _DEFAULT_NATS_PORT: Final = 4222
@@ -197,7 +199,7 @@ async def probe_s3(url: str, *, access_key: str, secret_key: str, region: str, b
     """
     base = url.rstrip("/")
     body = b"ready"
-    async with httpx.AsyncClient(timeout=_REQUEST_TIMEOUT_SECONDS, verify=_tls_context()) as client:
+    async with httpx.AsyncClient(timeout=_S3_TIMEOUT_SECONDS, verify=_tls_context()) as client:
 
         async def ask(method: str, path: str, content: bytes = b"") -> httpx.Response:
             headers = sign_request(
