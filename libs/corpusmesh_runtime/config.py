@@ -40,8 +40,8 @@ class ServerSettings(Section):
     """Silence after a probe that ends the connection."""
     max_connection_age_seconds: float = Field(default=600.0, gt=0)
     """Age at which a connection is renewed, so that clients find new pods."""
-    max_connection_age_grace_seconds: float = Field(default=60.0, gt=0)
-    """How long calls of an aged connection may still run."""
+    max_connection_age_grace_seconds: float = Field(default=3600.0, gt=0)
+    """How long calls of an aged connection may still run; less than `max_deadline_seconds` cuts long streams short."""
     drain_wait_seconds: float = Field(default=0.0, ge=0)
     """How long a stopping server says NOT_SERVING before it refuses new calls; a few seconds behind a load balancer."""
     drain_grace_seconds: float = Field(default=10.0, ge=0)
