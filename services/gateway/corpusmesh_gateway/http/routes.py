@@ -107,7 +107,10 @@ def _route_not_found() -> NotFoundError:
 
 
 def _decode(value: str) -> str:
-    segments = [unquote(segment, errors="strict") for segment in value.split("/")]
+    try:
+        segments = [unquote(segment, errors="strict") for segment in value.split("/")]
+    except UnicodeDecodeError:
+        raise _route_not_found() from None
     # An escaped slash would let one segment name a resource below another.
     if any("/" in segment or not segment.isprintable() for segment in segments):
         raise _route_not_found()
