@@ -6,16 +6,15 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final
 
 import filelock
-import psutil
 import structlog
 from pydantic import SecretStr
 
 from corpusmesh_app.stack.credentials import load_credentials, write_private
+from corpusmesh_app.stack.folder import endpoints_path, pid_path, read_text
 from corpusmesh_app.stack.leftovers import end_leftovers
 from corpusmesh_app.stack.ports import choose_ports
 from corpusmesh_app.stack.privileges import choose_identity
@@ -112,7 +111,7 @@ class Stack:
             raise
         self._endpoints = self._make_endpoints(servers)
         write = json.dumps(dataclasses.asdict(self._endpoints), indent=1)
-        await asyncio.to_thread(write_private, _endpoints_path(self._settings.data_directory), write)
+        await asyncio.to_thread(write_private, endpoints_path(self._settings.data_directory), write)
         self._log_task = asyncio.create_task(self._bound_logs(), name="bound-logs")
         return self._endpoints
 
@@ -220,7 +219,7 @@ class Stack:
             lock = filelock.FileLock(directory / "stack.lock", thread_local=False)
             lock.acquire(timeout=0)
         except filelock.Timeout as error:
-            pid = _read_text(_pid_path(directory)) or "unknown"
+            pid = read_text(pid_path(directory)) or "unknown"
             raise FailedPreconditionError(
                 "STACK_ALREADY_RUNNING",
                 f"process {pid} runs the servers on {directory} already; end it or use another data folder",
@@ -234,8 +233,8 @@ class Stack:
                 data_directory=directory,
             ) from error
         self._lock = lock
-        _endpoints_path(directory).unlink(missing_ok=True)
-        _pid_path(directory).write_text(str(os.getpid()), encoding="ascii")
+        endpoints_path(directory).unlink(missing_ok=True)
+        pid_path(directory).write_text(str(os.getpid()), encoding="ascii")
         ended = end_leftovers(directory / "processes", directory)
         if ended:
             _log.warning("leftover servers ended", pids=ended, data_directory=str(directory))
@@ -244,8 +243,8 @@ class Stack:
         if self._lock is None:
             return
         directory = self._settings.data_directory
-        _endpoints_path(directory).unlink(missing_ok=True)
-        _pid_path(directory).unlink(missing_ok=True)
+        endpoints_path(directory).unlink(missing_ok=True)
+        pid_path(directory).unlink(missing_ok=True)
         self._lock.release()
         self._lock = None
 
@@ -361,52 +360,6 @@ class Stack:
             for server in list(self._supervised.values()):
                 await asyncio.to_thread(trim_log, server.log_path, limit_bytes)
             await asyncio.sleep(_LOG_CHECK_SECONDS)
-
-
-def read_endpoints(data_directory: Path) -> StackEndpoints | None:
-    """Read where the servers of a running stack answer.
-
-    Args:
-        data_directory: The stack's data folder.
-
-    Returns:
-        The endpoints, or None if no stack is ready there.
-    """
-    text = _read_text(_endpoints_path(data_directory))
-    if not text or running_pid(data_directory) is None:
-        return None
-    try:
-        return StackEndpoints(**json.loads(text))
-    except (ValueError, TypeError):
-        return None
-
-
-def running_pid(data_directory: Path) -> int | None:
-    """Say which process runs a stack on a data folder, so that it can be asked to end (SIGTERM).
-
-    Args:
-        data_directory: The stack's data folder.
-
-    Returns:
-        Its pid, or None if none runs.
-    """
-    text = _read_text(_pid_path(data_directory))
-    return int(text) if text.isdigit() and psutil.pid_exists(int(text)) else None
-
-
-def _pid_path(data_directory: Path) -> Path:
-    return data_directory / "stack.pid"
-
-
-def _endpoints_path(data_directory: Path) -> Path:
-    return data_directory / "endpoints.json"
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def _reveal(secret: SecretStr | None) -> str:
