@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
+from corpusmesh_app.cli.answer_commands import passage_around
 from corpusmesh_app.cli.evaluation_sets import read_corpus, read_queries
 from corpusmesh_app.cli.output import plain
 from corpusmesh_app.cli.plans import parse_plan
@@ -115,3 +116,12 @@ def test_wrong_corpus_names_file_and_problem(tmp_path: Path, text: str) -> None:
 def test_missing_set_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         read_corpus(tmp_path)
+
+
+def test_passage_shows_what_the_answer_took_from_it() -> None:
+    text = "Begin. " + "filler words here. " * 50 + "The notice period is three months. " + "tail words here. " * 50
+    shown = passage_around(text, "The notice period is\nthree months.")
+    assert "The notice period is three months." in shown
+    assert (len(shown) <= 402, shown[0], shown[-1]) == (True, "…", "…")
+    assert passage_around(text, "not in it").startswith("Begin.")
+    assert passage_around("short", "") == "short"

@@ -1,5 +1,6 @@
 """`corpusmesh search` and `corpusmesh ask`."""
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _PASSAGE_CHARACTERS = 400
 _PAGE_SIZE = 200
+_MARKER = re.compile(r"\[ID:\d+\]")
 
 KnowledgeBases = Annotated[list[str], typer.Option("--kb", help="Knowledge base; may be given several times.")]
 Plan = Annotated[
@@ -184,7 +186,8 @@ def print_citations(console: "Console", summary: "AnswerSummary") -> None:
         console.print("(The evidence does not carry an answer.)")
     for citation in summary.citations:
         console.print(f"[ID:{citation.marker}] {_where(citation.hit)}", style="bold")
-        console.print(plain(f"    {_shorten(citation.hit.text)}"))
+        claim = _claim_before(summary.text, citation.marker)
+        console.print(plain(f"    {passage_around(citation.hit.text, claim)}"))
     for note in summary.notes:
         console.print(plain(f"Note: {note}"), style="dim")
 
@@ -207,6 +210,30 @@ def _where(hit: "SearchHit") -> str:
 def _shorten(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= _PASSAGE_CHARACTERS else flat[: _PASSAGE_CHARACTERS - 1] + "…"
+
+
+def _claim_before(answer: str, marker: int) -> str:
+    before = answer.partition(f"[ID:{marker}]")[0]
+    return _MARKER.split(before)[-1].strip()
+
+
+def passage_around(text: str, claim: str) -> str:
+    """Cut a passage so that it shows what an answer took from it.
+
+    Args:
+        text: The passage.
+        claim: What the answer says; where the passage does not hold it word for word, the beginning is shown.
+
+    Returns:
+        At most 400 characters on one line, `…` where something is left out.
+    """
+    flat, wanted = " ".join(text.split()), " ".join(claim.split())
+    place = flat.find(wanted) if wanted else 0
+    spare = max(0, _PASSAGE_CHARACTERS - len(wanted))
+    start = max(0, min(place - spare // 2, len(flat) - _PASSAGE_CHARACTERS))
+    if start == 0:
+        return _shorten(flat)
+    return "…" + _shorten(flat[start:])
 
 
 def _print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -> None:

@@ -13,6 +13,8 @@ from corpusmesh_app.cli.mesh_files import RunningMesh, announce, withdraw
 from corpusmesh_app.cli.output import Output
 from corpusmesh_app.local import run_mesh
 from corpusmesh_core.errors import InternalError
+from corpusmesh_runtime.config import LogSettings
+from corpusmesh_runtime.logging import configure_logging
 
 
 @asynccontextmanager
@@ -41,6 +43,9 @@ async def local_mesh(
             started.set_result(announce(data, gateway_grpc, gateway_http, config, os.environ))
 
     withdraw(data)
+    # Standard output belongs to the result; the services have a log of their own below the data folder.
+    level = "warning" if output.as_json else "info"
+    configure_logging(LogSettings(level=level, format="console"), service="stack")
     output.message(f"Starting the mesh on {data}")
     running = asyncio.create_task(run_mesh(data, config=config, ready=ready, stop=stop), name="mesh")
     stopped = asyncio.create_task(stop.wait())
