@@ -13,6 +13,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from corpusmesh_adapters.parsers.builder import Source, guess_header_row_count
 from corpusmesh_adapters.parsers.languages import detect_language
+from corpusmesh_adapters.parsers.pdf_quality import judge_layer
 from corpusmesh_adapters.parsers.router import parse_source
 from corpusmesh_core.documents import BlockKind
 from corpusmesh_core.ports.parsing import ParseOptions
@@ -353,3 +354,40 @@ def test_first_row_is_a_header_only_if_it_looks_like_one():
     assert guess_header_row_count([("1", "2"), ("a", "1"), ("b", "2")]) == 0
     assert guess_header_row_count([("name", ""), ("a", "1"), ("b", "2")]) == 0
     assert guess_header_row_count([("name", "value"), ("a", "1")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "is_garbled"),
+    [
+        ("An ordinary page of text, with words and marks.", False),
+        ("Contents . . . . . . . . . . . . . . . . 1 Notices . . . . . . . . . . . . . . . . . . 2", False),
+        ("一页普通的中文文字，没有任何问题。还有更多的文字。", False),
+        ("Café, naïve façade: señor Müller dîne à Genève.", False),
+        ("\ue012\ue013\ue014 \ue015\ue016\ue017\ue018 \ue019\ue020\ue021 some more words", True),
+        ("(cid:12)(cid:31)(cid:7) (cid:88)(cid:3) and (cid:9)", True),
+        ("!#$%&'()*+,-./:;<=>?@[]^_`{|}~!#$%&'()*+ab", True),
+        ("\x01\x02\x03\x04\x05\x06\x07\x08 \x0e\x0f\x10\x11\x12 text here", True),
+    ],
+)
+def test_garbled_text_layers_are_told_from_readable_ones(text, is_garbled):
+    assert judge_layer(text).is_garbled is is_garbled
+
+
+def test_gbk_shown_as_latin_is_read_again():
+    shown_text = "关于红军作战的原则和对国防问题的意见".encode("gbk").decode("latin-1")
+    verdict = judge_layer(shown_text)
+    assert verdict.is_garbled
+    assert verdict.gbk_text == "关于红军作战的原则和对国防问题的意见"
+
+
+def test_pdf_form_values_are_read_with_their_boxes_and_signatures_are_not():
+    stream = io.BytesIO()
+    canvas = Canvas(stream, pagesize=A4)
+    canvas.drawString(60, 780, "Application form")
+    canvas.acroForm.textfield(name="city", tooltip="Your city", value="Geneva", x=60, y=700, width=200, height=20)
+    canvas.acroForm.textfield(name="empty", value="", x=60, y=600, width=200, height=20)
+    canvas.save()
+    document = parse(stream.getvalue())
+    assert texts(document) == ["Application form", "Your city: Geneva"]
+    (box,) = document.blocks[1].boxes
+    assert (box.left, box.top) == pytest.approx((60, A4[1] - 720), abs=2)

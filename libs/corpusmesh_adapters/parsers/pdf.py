@@ -10,6 +10,7 @@ from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source
 from corpusmesh_adapters.parsers.failures import corrupt, encrypted, over_limit, page_list
 from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.pdf_extras import PypdfView, vertical_lines
+from corpusmesh_adapters.parsers.pdf_forms import FormField, read_fields
 from corpusmesh_adapters.parsers.pdf_layout import (
     LIST_MARKER,
     Paragraph,
@@ -38,6 +39,7 @@ class _Page:
     frame: Frame
     lines: list[Line] = field(default_factory=list)
     tables: list[RuledTable] = field(default_factory=list)
+    fields: list[FormField] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -68,6 +70,8 @@ def parse_pdf(source: Source) -> ParsedDocument:
     pdf = _open(source)
     try:
         page_count = len(pdf)
+        if pdf.get_formtype() != pdfium_c.FORMTYPE_NONE:
+            pdf.init_forms()
         if page_count > source.limits.max_pages:
             raise over_limit("max_pages", source.limits.max_pages, f"it has {page_count} pages")
         builder = DocumentBuilder(Format.PDF, source.limits)
@@ -75,8 +79,6 @@ def parse_pdf(source: Source) -> ParsedDocument:
         reading = _read_pages(pdf, page_count, view, source)
         outline = _outline(pdf)
         _add_pages(builder, reading.pages, outline)
-        if pdf.get_formtype() != pdfium_c.FORMTYPE_NONE:
-            _add_form(builder, view, reading.pages)
         metadata = _metadata(pdf, builder)
     finally:
         pdf.close()
@@ -140,6 +142,8 @@ def _read_page(
     left, bottom, right, top = page.get_bbox()
     frame = Frame(index + 1, left, bottom, right, top, page.get_rotation())
     read = _Page(frame)
+    if page.formenv is not None:
+        read.fields = read_fields(page.formenv, page, frame)
     textpage = page.get_textpage()
     try:
         lines = reader.read(textpage, frame)
@@ -232,10 +236,13 @@ def _add_pages(builder: DocumentBuilder, pages: Sequence[_Page], outline: Sequen
         grouped.append((edges, list(_with_tables(body, page.tables))))
     paragraphs = [part for _, parts in grouped for part in parts if isinstance(part, Paragraph)]
     rules = learn_headings(paragraphs, outline)
-    for edges, parts in grouped:
+    for page, (edges, parts) in zip(pages, grouped, strict=True):
         for kind, line in edges:
             builder.add(kind, line.text, page=line.box.page, boxes=(line.box,))
         _add_parts(builder, parts, rules)
+        for entry in page.fields:
+            text = f"{entry.name}: {entry.value}" if entry.name else entry.value
+            builder.add(BlockKind.PARAGRAPH, text, page=page.frame.page, boxes=(entry.box,))
 
 
 def _with_tables(lines: Sequence[Line], tables: Sequence[RuledTable]) -> Iterator[Paragraph | RuledTable]:
@@ -310,13 +317,6 @@ def _add_paragraph(builder: DocumentBuilder, paragraph: Paragraph, rules: Headin
         builder.add(BlockKind.LIST_ITEM, text, level=1, page=page, boxes=boxes)
     else:
         builder.add(BlockKind.PARAGRAPH, text, page=page, boxes=boxes)
-
-
-def _add_form(builder: DocumentBuilder, view: PypdfView, pages: Sequence[_Page]) -> None:
-    frames = {page.frame.page: page.frame for page in pages}
-    for page, name, value, box in view.form_values(frames):
-        text = f"{name}: {value}" if name else value
-        builder.add(BlockKind.PARAGRAPH, text, page=page, boxes=(box,) if box is not None else ())
 
 
 def _warn(builder: DocumentBuilder, reading: _Reading) -> None:

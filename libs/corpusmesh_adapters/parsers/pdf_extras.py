@@ -1,7 +1,6 @@
-"""What PDFium lacks: form values and Arabic ligatures in order (by pypdf), vertical writing (by pdfminer)."""
+"""Text that PDFium gets wrong: Arabic ligatures (read by pypdf), vertical writing (by pdfminer)."""
 
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import pdfplumber
@@ -10,12 +9,10 @@ from pdfminer.psparser import PSException
 from pdfplumber.utils.exceptions import PdfminerException
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
-from pypdf.generic import DictionaryObject
 
 from corpusmesh_adapters.parsers.pdf_lines import Frame, Line
 from corpusmesh_core.documents import Box
 
-_MAX_FIELD_DEPTH = 16
 # pypdf answers broken files with errors of its own and with those of the structures it walks.
 PYPDF_ERRORS = (PyPdfError, ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, RecursionError)
 
@@ -47,31 +44,6 @@ class PypdfView:
             return self._open().pages[index].extract_text()
         except PYPDF_ERRORS:
             return ""
-
-    def form_values(self, frames: dict[int, Frame]) -> Iterator[tuple[int, str, str, Box | None]]:
-        """Read the filled-in fields of a form.
-
-        Args:
-            frames: Coordinates of the pages that were read, by page number.
-
-        Yields:
-            Page number, field name, value and place of each field with a value.
-        """
-        try:
-            pages = list(self._open().pages)
-        except PYPDF_ERRORS:
-            return
-        for number, page in enumerate(pages, 1):
-            for reference in page.get("/Annots") or ():
-                try:
-                    found = _field(reference.get_object())
-                except PYPDF_ERRORS:
-                    continue
-                if found is None:
-                    continue
-                name, value, edges = found
-                frame = frames.get(number)
-                yield number, name, value, frame.box(*edges) if frame is not None and edges else None
 
     def _open(self) -> PdfReader:
         if self._reader is None:
@@ -123,33 +95,3 @@ def vertical_lines(content: bytes, password: str | None, index: int, frame: Fram
 
 def _center(character: dict[str, Any]) -> float:
     return (float(character["x0"]) + float(character["x1"])) / 2
-
-
-def _field(annotation: Any) -> tuple[str, str, tuple[float, float, float, float] | None] | None:
-    if not isinstance(annotation, DictionaryObject) or annotation.get("/Subtype") != "/Widget":
-        return None
-    names: list[str] = []
-    value: Any = None
-    node: Any = annotation
-    for _ in range(_MAX_FIELD_DEPTH):
-        if "/T" in node:
-            names.insert(0, str(node["/T"]))
-        if value is None and "/V" in node:
-            value = node["/V"].get_object()
-        if "/Parent" not in node:
-            break
-        node = node["/Parent"].get_object()
-    text = _value_text(value)
-    if not text:
-        return None
-    edges = [float(edge) for edge in annotation.get("/Rect", ())]
-    place = (min(edges[0], edges[2]), min(edges[1], edges[3]), max(edges[0], edges[2]), max(edges[1], edges[3]))
-    return ".".join(names), text, place if len(edges) == 4 else None
-
-
-def _value_text(value: Any) -> str:
-    if value is None or value == "/Off":
-        return ""
-    if isinstance(value, list):
-        return ", ".join(filter(None, (_value_text(entry) for entry in value)))
-    return str(value).removeprefix("/").strip()

@@ -5,6 +5,7 @@ of subset fonts), and the one for GBK bytes shown as Latin-1.
 """
 
 import re
+import string
 from dataclasses import dataclass
 
 _BAD = re.compile(r"[\ue000-\uf8ff\ufffd\x00-\x08\x0e-\x1f\U000f0000-\U0010ffff]|\(cid:\d+\)")
@@ -15,6 +16,7 @@ _LATIN1 = re.compile(
 _LETTER = re.compile(r"\w")
 _LEADERS = re.compile(r"[.\u2026_\-\u00b7\u2022\u2027=|]")
 _ARABIC = re.compile("[\u0600-\u06ff\ufb50-\ufdff\ufe70-\ufefc]")
+_ASCII_TEXT = (string.ascii_letters + string.digits + string.whitespace).encode()
 _MIN_CHARACTERS = 20
 _BAD_SHARE = 0.3
 _PUNCTUATION_SHARE = 0.4
@@ -47,6 +49,8 @@ def judge_layer(text: str) -> LayerVerdict:
     bare = "".join(text.split())
     if len(bare) < _MIN_CHARACTERS:
         return LayerVerdict(is_garbled=False)
+    if _is_plain(bare):
+        return LayerVerdict(is_garbled=False)
     bad = sum(len(match) if match.startswith("(cid") else 1 for match in _BAD.findall(bare))
     if bad >= _BAD_SHARE * len(bare):
         return LayerVerdict(is_garbled=True)
@@ -66,8 +70,22 @@ def is_arabic(text: str) -> bool:
     Returns:
         True if at least a fifth of its letters are Arabic.
     """
+    if _foreign_share(text) < _ARABIC_SHARE / 2:
+        return False
     letters = len(_LETTER.findall(text))
     return letters > 0 and len(_ARABIC.findall(text)) >= _ARABIC_SHARE * letters
+
+
+def _is_plain(bare: str) -> bool:
+    """Spare a page of mostly Latin words the slow tests: none of them could find anything there."""
+    if _foreign_share(bare) >= _BAD_SHARE or "(cid:" in bare:
+        return False
+    marks = bare.encode("ascii", "ignore").translate(None, _ASCII_TEXT)
+    return len(marks) < (_BAD_SHARE - _foreign_share(bare)) * len(bare)
+
+
+def _foreign_share(text: str) -> float:
+    return 1.0 - len(text.encode("ascii", "ignore")) / max(len(text), 1)
 
 
 def _as_gbk(text: str) -> str:
