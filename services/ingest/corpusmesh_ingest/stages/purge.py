@@ -7,6 +7,7 @@ every lease and the index's memory of deleted ids have run out.
 from collections.abc import Sequence
 
 from corpusmesh_core.errors import UnavailableError
+from corpusmesh_core.orchestration.transitions import SCOPE, SCOPE_RECORDS, SCOPE_RUN
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.index import RecordIndex, RecordSelection
 from corpusmesh_core.ports.metadata import DocumentStore, PurgeStore
@@ -68,10 +69,15 @@ class PurgeStage:
 
     async def _remove_objects(self, context: TaskContext, versions: Sequence[VersionRow]) -> None:
         claim = context.claim
-        if claim.stage is Stage.CLEANUP:
+        scope = claim.payload.get(SCOPE)
+        if scope == SCOPE_RECORDS:
+            # Parts that failed while the run goes on: a retry needs their originals, and others share their artefacts.
+            return
+        if scope == SCOPE_RUN:
             await self._objects.delete_prefix(
                 artefacts_prefix(claim.tenant_id, claim.run_id), timeout_seconds=context.remaining_seconds()
             )
+        if claim.stage is Stage.CLEANUP:
             return
         # An artefact holds a whole batch: it goes with the first of its documents, and the others can do without.
         for key in {key for version in versions for key in version.artefacts.values()}:
