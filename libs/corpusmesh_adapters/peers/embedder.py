@@ -21,6 +21,8 @@ _ROLES = {EmbedRole.QUERY: pb.EMBED_ROLE_QUERY, EmbedRole.PASSAGE: pb.EMBED_ROLE
 _LANES = {EmbedLane.INTERACTIVE: pb.EMBED_LANE_INTERACTIVE, EmbedLane.BULK: pb.EMBED_LANE_BULK}
 _MAX_COUNTED_TEXTS = 4096
 _CONNECT_RETRY_SECONDS = 0.1
+_REFRESH_SECONDS = 2.0
+_UNKNOWN_SPACE = "EMBED_SPACE_NOT_FOUND"
 
 
 class GrpcEmbedder:
@@ -50,14 +52,38 @@ class GrpcEmbedder:
                 response = await self._list_models()
         except TimeoutError as error:
             raise UnavailableError("EMBED_SERVICE_UNAVAILABLE", "the embed service does not answer") from error
+        self._learn(response)
+
+    async def refresh(self, *, deadline_seconds: float) -> None:
+        """Learn which space the service embeds into now; see `Embedder.refresh`.
+
+        Args:
+            deadline_seconds: How long the caller waits.
+
+        Raises:
+            UnavailableError: If the service does not answer in time, or has no model.
+            CorpusMeshError: What else the service answered.
+        """
+        try:
+            response = await self._stub.ListModels(
+                pb.ListModelsRequest(), timeout=min(deadline_seconds, _REFRESH_SECONDS)
+            )
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise UnavailableError("EMBED_SERVICE_UNAVAILABLE", "the embed service does not answer") from error
+            raise error_from_rpc(error) from error
+        self._learn(response)
+
+    def _learn(self, response: pb.ListModelsResponse) -> None:
         if not response.models:
             raise UnavailableError("EMBED_MODEL_MISSING", "the embed service has no model ready")
         model = response.models[0]
-        self._space = EmbeddingSpace(
+        space = EmbeddingSpace(
             model=model.model, dimension=model.dimension, normalized=True, fingerprint=model.fingerprint
         )
-        if self._space.space_id != model.space:
+        if space.space_id != model.space:
             raise InternalError("EMBED_SPACE_MISMATCH", "the embed service names its space in another way")
+        self._space = space
         self._max_input_tokens = model.max_input_tokens
 
     async def _list_models(self) -> pb.ListModelsResponse:
@@ -101,18 +127,26 @@ class GrpcEmbedder:
 
         Raises:
             CorpusMeshError: What the service answered, rebuilt from its status.
+            UnavailableError: EMBED_MODEL_CHANGED if the service embeds into another space by now (FR-A11).
             InternalError: If the vectors do not fit the texts or the space.
         """
+        space = self.space
         if not texts:
-            return EmbedResult(np.empty((0, self.space.dimension), dtype=np.float32), 0)
-        request = pb.EmbedTextsRequest(space=self.space.space_id, texts=texts, role=_ROLES[role], lane=_LANES[lane])
+            return EmbedResult(np.empty((0, space.dimension), dtype=np.float32), 0)
+        request = pb.EmbedTextsRequest(space=space.space_id, texts=texts, role=_ROLES[role], lane=_LANES[lane])
         try:
             response = await self._stub.EmbedTexts(request, timeout=deadline_seconds)
         except grpc.aio.AioRpcError as error:
-            raise error_from_rpc(error) from error
+            failure = error_from_rpc(error)
+            if failure.reason != _UNKNOWN_SPACE:
+                raise failure from error
+            await self.refresh(deadline_seconds=_REFRESH_SECONDS)
+            raise UnavailableError(
+                "EMBED_MODEL_CHANGED", "the embed service runs another model than a moment ago; try again"
+            ) from error
         dimension = response.dense.dimension
         vectors = np.frombuffer(response.dense.values, dtype="<f4")
-        if dimension != self.space.dimension or vectors.size != dimension * len(texts):
+        if dimension != space.dimension or vectors.size != dimension * len(texts):
             raise InternalError("EMBED_RESPONSE_INVALID", "the embed service gave vectors that do not fit the texts")
         return EmbedResult(
             vectors=vectors.reshape(len(texts), dimension),

@@ -149,7 +149,18 @@ class Embedder(Protocol):
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space of its vectors."""
+        """The space of its vectors, as far as this process knows: see `refresh`."""
+        ...
+
+    async def refresh(self, *, deadline_seconds: float) -> None:
+        """Learn which space the service embeds into now; its model may have been changed since.
+
+        Args:
+            deadline_seconds: How long the caller waits, from now.
+
+        Raises:
+            UnavailableError: If the service does not answer; `space` stays as it was.
+        """
         ...
 
     async def embed(
@@ -170,7 +181,8 @@ class Embedder(Protocol):
             InvalidArgumentError: If there are too many texts or one is too long.
             OverloadedError: If the queue is full (EMBED_QUEUE_FULL), with the delay after which to try again.
             DeadlineExceededError: If the time is over; texts that the model has not begun are dropped.
-            UnavailableError: If a remote model or the service does not answer.
+            UnavailableError: If a remote model or the service does not answer, or EMBED_MODEL_CHANGED if it embeds
+                into another space by now: `space` is the new one then.
         """
         ...
 

@@ -185,7 +185,7 @@ def ingest_stages(
             counter,
             embedder_max_tokens=embedder_max_tokens - _TITLE_TOKENS,
         ),
-        Stage.EMBED: EmbedStage(stores.documents, stores.objects, stores.embedder, settings),
+        Stage.EMBED: EmbedStage(stores.documents, stores.knowledge_bases, stores.objects, stores.embedder, settings),
         Stage.INDEX: IndexStage(stores.documents, stores.knowledge_bases, stores.objects, stores.index),
         Stage.PUBLISH: PublishStage(stores.documents, stores.knowledge_bases, stores.snapshots, stores.index),
         Stage.PURGE: purge,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap, FrozenBitMap
 
-from corpusmesh_core.errors import OverloadedError, UnavailableError
+from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex
 from corpusmesh_core.ports.metadata import SnapshotStore
@@ -24,6 +24,9 @@ from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.metrics import STAGE_DURATION_SECONDS
 from corpusmesh_runtime.tracing import tracer
 
+_FOREIGN_SPACE = "SPACE_WITHOUT_MODEL"
+_EMBED_SHARE_OF_DEADLINE = 0.4
+"""Of the caller's time; the rest is for the full-text search, which must not fail because the model is slow."""
 _log = get_logger(__name__)
 
 
@@ -53,6 +56,7 @@ class SearchOutcome:
         snapshots: Snapshot that each knowledge base was searched at; 0 where nothing is published.
         terms: Terms of the question.
         query_vector: Its vector; None without a vector leg.
+        query_space_id: Space of that vector: it is compared with records of this space alone (FR-A11).
         unreachable: Legs that did not answer.
         notes: What the caller should know.
         stage_milliseconds: How long each stage took, in order.
@@ -63,6 +67,7 @@ class SearchOutcome:
     snapshots: dict[str, int] = field(default_factory=dict)
     terms: QueryTerms = field(default_factory=lambda: analyze_query(""))
     query_vector: NDArray[np.float32] | None = None
+    query_space_id: str = ""
     unreachable: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     stage_milliseconds: dict[str, float] = field(default_factory=dict)
@@ -149,23 +154,35 @@ class Searcher:
     ) -> NDArray[np.float32] | None:
         if not request.plan.runs_vector or not request.query.strip():
             return None
+        is_alone = request.plan.mode is SearchMode.VECTOR
+        seconds = call.remaining_seconds()
         try:
+            if spaces.keys() != {self._embedder.space.space_id}:
+                await self._embedder.refresh(deadline_seconds=seconds * _EMBED_SHARE_OF_DEADLINE)
             own = self._embedder.space.space_id
             if own not in spaces:
-                raise UnavailableError("SPACE_WITHOUT_MODEL", "the model of this knowledge base is not loaded")
+                raise UnavailableError(_FOREIGN_SPACE, "the model of this knowledge base is not loaded")
             result = await self._embedder.embed(
                 [request.query],
                 role=EmbedRole.QUERY,
                 lane=EmbedLane.INTERACTIVE,
-                deadline_seconds=call.remaining_seconds(),
+                deadline_seconds=seconds if is_alone else seconds * _EMBED_SHARE_OF_DEADLINE,
             )
-        except (UnavailableError, OverloadedError) as error:
-            if request.plan.mode is SearchMode.VECTOR:
+        except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
+            if is_alone:
                 raise
             _log.warning("vector leg left out", reason=error.reason)
             outcome.unreachable.append("vector")
-            outcome.notes.append("the embedding model did not answer, so this is a full-text search alone")
+            outcome.notes.append(
+                "the knowledge base was made with another embedding model, so this is a full-text search alone"
+                if error.reason == _FOREIGN_SPACE
+                else "the embedding model did not answer, so this is a full-text search alone"
+            )
             return None
+        if len(spaces) > 1:
+            outcome.unreachable.append("vector")
+            outcome.notes.append("a knowledge base made with another embedding model was searched by its words alone")
+        outcome.query_space_id = own
         vector: NDArray[np.float32] = result.vectors[0]
         return vector
 
@@ -189,7 +206,7 @@ class Searcher:
             max(item.next_ordinal for item in items),
         )
         plan = request.plan
-        comparable = outcome.query_vector is not None and self._embedder.space.space_id == space_id
+        comparable = outcome.query_vector is not None and outcome.query_space_id == space_id
         terms = outcome.terms if plan.runs_lexical else analyze_query("")
         if terms.is_empty and not comparable:
             return Candidates(())

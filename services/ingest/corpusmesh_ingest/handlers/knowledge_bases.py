@@ -1,5 +1,6 @@
 """Handlers of `KnowledgeBaseService`."""
 
+import contextlib
 import re
 import secrets
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pyroaring import BitMap
 
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
 from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import KnowledgeBaseServiceServicer
-from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.errors import InvalidArgumentError, UnavailableError
 from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import EmbeddingSpace as IndexSpace
 from corpusmesh_core.ports.index import RecordIndex
@@ -157,6 +158,9 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
                 "an identifier is 1 to 63 of a-z, 0-9 and -; leave it empty to have one made",
                 field="knowledge_base_id",
             )
+        with contextlib.suppress(UnavailableError):
+            # The model may have been changed since; a new knowledge base lives in the space of today's (FR-A11).
+            await self._stores.embedder.refresh(deadline_seconds=call.remaining_seconds())
         space = self._stores.embedder.space
         await self._stores.index.ensure_space(
             call.identity.tenant_id,

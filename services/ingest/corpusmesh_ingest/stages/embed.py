@@ -6,14 +6,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbedLane, EmbedRole
-from corpusmesh_core.ports.metadata import DocumentStore
+from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore, artefact_key
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_ingest.artefacts import pack_vectors, unpack_chunks
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.records import embedded_text, title_of
 from corpusmesh_ingest.stages.artefact_access import read_artefacts
+from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 
 
@@ -21,17 +23,24 @@ class EmbedStage:
     """Embeds the chunks of a batch through the embed service."""
 
     def __init__(
-        self, documents: DocumentStore, objects: ObjectStore, embedder: Embedder, settings: IngestSettings
+        self,
+        documents: DocumentStore,
+        knowledge_bases: KnowledgeBaseStore,
+        objects: ObjectStore,
+        embedder: Embedder,
+        settings: IngestSettings,
     ) -> None:
         """Create the stage.
 
         Args:
             documents: Reads versions.
+            knowledge_bases: Reads the embedding space.
             objects: Artefacts.
             embedder: The embed service.
             settings: Size and number of calls.
         """
         self._documents = documents
+        self._knowledge_bases = knowledge_bases
         self._objects = objects
         self._embedder = embedder
         self._settings = settings
@@ -44,8 +53,14 @@ class EmbedStage:
 
         Returns:
             The artefact's key for every document.
+
+        Raises:
+            FailedPreconditionError: SPACE_WITHOUT_MODEL if the embed service runs another model than that of the
+                knowledge base: vectors of two spaces are never mixed (FR-A11).
+            UnavailableError: EMBED_MODEL_CHANGED if its model was changed meanwhile.
         """
         claim = context.claim
+        space_id = await self._space_of(context)
         versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
         chunks = await read_artefacts(
             self._objects, versions, "chunks", unpack_chunks, timeout_seconds=context.remaining_seconds()
@@ -55,6 +70,8 @@ class EmbedStage:
             title = title_of(version)
             texts.extend(embedded_text(title, chunk.text)[:MAX_TEXT_BYTES] for chunk in chunks[version.ordinal])
         matrix = await self._embed(context, texts)
+        if self._embedder.space.space_id != space_id:
+            raise UnavailableError("EMBED_MODEL_CHANGED", "the embed service was given another model meanwhile")
         vectors: dict[int, NDArray[np.float32]] = {}
         start = 0
         for version in versions:
@@ -67,6 +84,24 @@ class EmbedStage:
         return StageOutcome(
             patches=tuple(VersionPatch(ordinal=ordinal, artefacts={"vectors": key}) for ordinal in vectors)
         )
+
+    async def _space_of(self, context: TaskContext) -> str:
+        claim = context.claim
+        knowledge_base = await self._knowledge_bases.get(
+            service_identity("ingest", tenant_id=claim.tenant_id), claim.knowledge_base_id
+        )
+        if self._embedder.space.space_id != knowledge_base.space_id:
+            await self._embedder.refresh(deadline_seconds=context.remaining_seconds())
+        if self._embedder.space.space_id != knowledge_base.space_id:
+            raise FailedPreconditionError(
+                "SPACE_WITHOUT_MODEL",
+                f"the knowledge base holds vectors of {knowledge_base.space_id}, and the embed service now runs the"
+                f" model of {self._embedder.space.space_id}; run the old model again and retry, or make a new"
+                " knowledge base",
+                space=knowledge_base.space_id,
+                ready_space=self._embedder.space.space_id,
+            )
+        return knowledge_base.space_id
 
     async def _embed(self, context: TaskContext, texts: Sequence[str]) -> NDArray[np.float32]:
         size = self._settings.embed_batch_texts
