@@ -60,19 +60,24 @@ OPTIONS = ParseOptions(limits=ParseLimits(cpu_seconds=1, wall_seconds=100, memor
 BRIEF = ParseOptions(limits=ParseLimits(wall_seconds=1))
 
 
-@pytest.fixture
-async def evil_pool(tmp_path, unused_port):
-    script = tmp_path / "evil.py"
-    script.write_text(EVIL.replace("PORT", str(unused_port)))
-    async with ParserPool(process_count=1, command=(sys.executable, str(script))) as pool:
-        yield pool
-
-
-@pytest.fixture
-async def unused_port():
+@pytest.fixture(scope="module")
+async def listening_port():
     server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
     yield server.sockets[0].getsockname()[1]
     server.close()
+
+
+@pytest.fixture(scope="module")
+async def evil_command(tmp_path_factory, listening_port):
+    script = tmp_path_factory.mktemp("pool") / "evil.py"
+    script.write_text(EVIL.replace("PORT", str(listening_port)))
+    return (sys.executable, str(script))
+
+
+@pytest.fixture(scope="module")
+async def evil_pool(evil_command):
+    async with ParserPool(process_count=1, command=evil_command) as pool:
+        yield pool
 
 
 async def parse(pool, text, *, options=OPTIONS, deadline_seconds=60.0):
@@ -166,13 +171,14 @@ async def test_closed_pool_leaves_no_process_and_refuses_calls():
         await parse(pool, "good")
 
 
-async def test_closing_fails_calls_in_flight(evil_pool):
+async def test_closing_fails_calls_in_flight(evil_command):
     patient = ParseOptions(limits=ParseLimits(cpu_seconds=600, wall_seconds=600))
-    running = [asyncio.ensure_future(parse(evil_pool, "sleep", options=patient)) for _ in range(3)]
-    await asyncio.sleep(0.2)
-    await evil_pool.close()
-    for outcome in await asyncio.gather(*running, return_exceptions=True):
-        assert isinstance(outcome, UnavailableError)
+    async with ParserPool(process_count=1, command=evil_command) as pool:
+        running = [asyncio.ensure_future(parse(pool, "sleep", options=patient)) for _ in range(3)]
+        await asyncio.sleep(0.2)
+        await pool.close()
+        for outcome in await asyncio.gather(*running, return_exceptions=True):
+            assert isinstance(outcome, UnavailableError)
 
 
 async def test_processes_die_with_the_process_that_made_the_pool(tmp_path):
@@ -195,10 +201,8 @@ async def test_processes_die_with_the_process_that_made_the_pool(tmp_path):
     assert not warm.is_running() or warm.status() == psutil.STATUS_ZOMBIE
 
 
-async def test_too_many_waiting_calls_are_refused(tmp_path):
-    script = tmp_path / "evil.py"
-    script.write_text(EVIL)
-    async with ParserPool(process_count=1, max_waiting=1, command=(sys.executable, str(script))) as pool:
+async def test_too_many_waiting_calls_are_refused(evil_command):
+    async with ParserPool(process_count=1, max_waiting=1, command=evil_command) as pool:
         calls = [asyncio.ensure_future(parse(pool, "sleep", options=BRIEF)) for _ in range(2)]
         await asyncio.sleep(0.1)
         with pytest.raises(OverloadedError) as raised:
