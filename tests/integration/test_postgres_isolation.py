@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from corpusmesh_app.stack import StackEndpoints
 from tests.support.metadata import POSTGRES_DSN, Metadata, fresh_metadata, member, upload
 
 pytestmark = pytest.mark.servers
@@ -18,8 +19,8 @@ if POSTGRES_DSN:
 else:
 
     @pytest.fixture(scope="module")
-    def server_dsn(stack_endpoints) -> str:  # type: ignore[no-untyped-def, misc]
-        return stack_endpoints.postgres_dsn  # type: ignore[no-any-return]
+    def server_dsn(stack_endpoints: StackEndpoints) -> str:
+        return stack_endpoints.postgres_dsn
 
 
 @pytest.fixture(scope="module")
@@ -152,22 +153,30 @@ async def test_no_row_of_another_tenant_can_be_changed_or_removed(
                 assert table in {"audit_log", "tenants"}, (table, statement)
 
 
+_SAMPLES = {
+    "text": "'x'", "int4": "1", "int8": "1", "bytea": "''", "jsonb": "'{}'", "_int4": "'{}'", "_text": "'{}'",
+    "timestamptz": "now()", "date": "now()", "bool": "true",
+}  # fmt: skip
+
+
+async def _insert_for(metadata: Metadata, table: str, acting: str, written: str) -> None:
+    async with metadata.database.tenant(acting) as connection:
+        columns = await connection.fetch(
+            "SELECT column_name, udt_name FROM information_schema.columns"
+            " WHERE table_schema = 'corpusmesh' AND table_name = $1 AND is_identity = 'NO'"
+            " AND is_nullable = 'NO' AND column_default IS NULL AND column_name <> 'tenant_id'",
+            table,
+        )
+        names = ", ".join(["tenant_id", *(row["column_name"] for row in columns)])
+        values = ", ".join(["$1", *(_SAMPLES[row["udt_name"]] for row in columns)])
+        await connection.execute(f"INSERT INTO corpusmesh.{table} ({names}) VALUES ({values})", written)
+
+
 async def test_no_row_can_be_written_for_another_tenant(metadata: Metadata, two_tenants: tuple[str, str]) -> None:
     first, second = two_tenants
     for table in await _tables(metadata):
         with pytest.raises(asyncpg.PostgresError) as caught:
-            async with metadata.database.tenant(first) as connection:
-                columns = await connection.fetch(
-                    "SELECT column_name, udt_name FROM information_schema.columns"
-                    " WHERE table_schema = 'corpusmesh' AND table_name = $1 AND is_identity = 'NO'"
-                    " AND is_nullable = 'NO' AND column_default IS NULL AND column_name <> 'tenant_id'",
-                    table,
-                )
-                samples = {"text": "'x'", "int4": "1", "int8": "1", "bytea": "''", "jsonb": "'{}'", "_int4": "'{}'"}
-                samples |= {"timestamptz": "now()", "date": "now()", "bool": "true", "_text": "'{}'"}
-                names = ", ".join(["tenant_id", *(row["column_name"] for row in columns)])
-                values = ", ".join(["$1", *(samples[row["udt_name"]] for row in columns)])
-                await connection.execute(f"INSERT INTO corpusmesh.{table} ({names}) VALUES ({values})", second)
+            await _insert_for(metadata, table, first, second)
         # Checks of values come first in some tables; what must not happen is that it goes through.
         assert isinstance(caught.value, asyncpg.InsufficientPrivilegeError | asyncpg.CheckViolationError), (
             f"{table}: {caught.value}"

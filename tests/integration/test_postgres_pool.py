@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from corpusmesh_adapters.postgres import Database, DatabaseSettings
+from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import CorpusMeshError, OverloadedError, UnavailableError
 from tests.support.metadata import POSTGRES_DSN, Metadata, fresh_metadata
 from tests.support.slow_proxy import SlowProxy, slow_proxy
@@ -24,8 +25,8 @@ if POSTGRES_DSN:
 else:
 
     @pytest.fixture(scope="module")
-    def server_dsn(stack_endpoints) -> str:  # type: ignore[no-untyped-def, misc]
-        return stack_endpoints.postgres_dsn  # type: ignore[no-any-return]
+    def server_dsn(stack_endpoints: StackEndpoints) -> str:
+        return stack_endpoints.postgres_dsn
 
 
 @pytest.fixture(scope="module")

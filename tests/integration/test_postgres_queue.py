@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from corpusmesh_adapters.postgres import OutboxRelay, PostgresRunStore, RelaySettings, WorkLimits
+from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError
 from corpusmesh_core.orchestration.values import FailureKind, Lane, PartFailure, RunState, Stage, TaskFailure, Verdict
 from corpusmesh_core.ports.work import OutboxMessage, StageOutcome, VersionPatch, WorkMessage
@@ -24,8 +25,8 @@ if POSTGRES_DSN:
 else:
 
     @pytest.fixture(scope="module")
-    def server_dsn(stack_endpoints) -> str:  # type: ignore[no-untyped-def, misc]
-        return stack_endpoints.postgres_dsn  # type: ignore[no-any-return]
+    def server_dsn(stack_endpoints: StackEndpoints) -> str:
+        return stack_endpoints.postgres_dsn
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from corpusmesh_adapters.postgres import (
     WorkLimits,
     migrate,
 )
+from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -41,8 +42,8 @@ if POSTGRES_DSN:
 else:
 
     @pytest.fixture(scope="module")
-    def server_dsn(stack_endpoints) -> str:  # type: ignore[no-untyped-def, misc]
-        return stack_endpoints.postgres_dsn  # type: ignore[no-any-return]
+    def server_dsn(stack_endpoints: StackEndpoints) -> str:
+        return stack_endpoints.postgres_dsn
 
 
 @pytest.fixture(scope="module")
@@ -431,7 +432,7 @@ async def test_metadata_filter_finds_documents_by_text_number_and_time(metadata:
     uploads = [replace(upload(f"{place}.txt"), metadata=each) for place, each in enumerate(values)]
     result = await metadata.ingest(owner, "kb", uploads)
     await metadata.work_off(owner.tenant_id)
-    ordinals = [version.ordinal for version in result.versions]
+    ordinals = [int(version.ordinal) for version in result.versions]
 
     async def found(*conditions: FilterCondition, documents: tuple[str, ...] | None = None) -> list[int]:
         wanted = MetadataFilter(conditions, documents)
@@ -487,6 +488,7 @@ async def test_audit_lines_are_kept(metadata: Metadata) -> None:
     await PostgresAuditLog(metadata.database).append(owner, "a.B/C", "kb/x", "OK", "r", {"k": "v"})
     async with metadata.database.tenant(owner.tenant_id) as connection:
         row = await connection.fetchrow("SELECT actor, action, detail FROM corpusmesh.audit_log")
+    assert row is not None
     assert tuple(row) == ("owner", "a.B/C", {"k": "v"})
 
 

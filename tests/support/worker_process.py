@@ -40,6 +40,9 @@ SETTINGS = WorkerSettings(
 )
 
 
+RELAY = RelaySettings(standby_seconds=0.2, poll_seconds=0.1, round_timeout_seconds=2.0, leader_silence_seconds=3.0)
+
+
 class FileStages:
     def __init__(self, folder: Path, snapshots: PostgresSnapshotStore, work_seconds: float) -> None:
         self._index = folder / "index"
@@ -105,7 +108,7 @@ class WorkerParts:
         self.stages = FileStages(folder, PostgresSnapshotStore(self.database), work_seconds)
         queue = PostgresTaskQueue(self.database, policy)
         self.worker = Worker(f"w-{os.getpid()}", self.stages.handlers(), queue, self.work, SETTINGS)
-        self.relay = OutboxRelay(self.database, self.work, RelaySettings(standby_seconds=0.2, poll_seconds=0.1))
+        self.relay = OutboxRelay(self.database, self.work, RELAY)
         self.housekeeper = Housekeeper(
             PostgresTaskSweeper(self.database, policy, grace_seconds=1.0),
             self.work,

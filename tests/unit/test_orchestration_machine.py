@@ -147,7 +147,10 @@ def test_published_documents_show_their_newest_version_and_come_back_by_withdraw
     rounds: list[list[tuple[int, bool]]],
 ) -> None:
     """Publish in any order; each document shows one version, and a withdrawal leaves the newest of the others."""
-    bitmap, refs, superseded, withdrawn = b"", [], {}, set()
+    bitmap = b""
+    refs: list[VersionRef] = []
+    superseded: dict[int, int] = {}
+    withdrawn: set[int] = set()
     for uploads in rounds:
         fresh = []
         for document, _ in uploads:

@@ -49,7 +49,7 @@ class Database:
 
     def __init__(self, settings: DatabaseSettings) -> None:
         self._settings = settings
-        self._pool: "asyncpg.Pool[asyncpg.Record] | None" = None
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
 
     @property
     def settings(self) -> DatabaseSettings:
@@ -88,16 +88,17 @@ class Database:
         except TimeoutError:
             pool.terminate()
 
-    def tenant(self, tenant_id: str) -> AbstractAsyncContextManager[Connection]:
+    def tenant(self, tenant_id: str, *, durable: bool = True) -> AbstractAsyncContextManager[Connection]:
         """Begin a transaction that sees one tenant, by `async with`.
 
         Args:
             tenant_id: The tenant.
+            durable: Whether the end waits until the change is on disk; not needed for what a crash may forget.
 
         Returns:
             A context manager that gives the connection; it commits at the end, and rolls back on an error.
         """
-        return self._transaction("corpusmesh_app", tenant_id)
+        return self._transaction("corpusmesh_app", tenant_id, durable=durable)
 
     def system(self) -> AbstractAsyncContextManager[Connection]:
         """Begin a transaction that sees every tenant, by `async with`; for relay, sweeper, key look-up, administration.
@@ -105,7 +106,7 @@ class Database:
         Returns:
             A context manager that gives the connection.
         """
-        return self._transaction("corpusmesh_system", "")
+        return self._transaction("corpusmesh_system", "", durable=True)
 
     async def fetch_row(self, query: str, *arguments: object) -> asyncpg.Record | None:
         """Run one statement that sets its own role, outside of a transaction block: one round trip.
@@ -134,14 +135,15 @@ class Database:
             await connection.fetchval("SELECT 1")
 
     @asynccontextmanager
-    async def _transaction(self, role: str, tenant_id: str) -> AsyncIterator[Connection]:
+    async def _transaction(self, role: str, tenant_id: str, *, durable: bool) -> AsyncIterator[Connection]:
         async with self._acquired() as connection, connection.transaction():
             await connection.execute(
                 "SELECT set_config('role', $1, true), set_config('corpusmesh.tenant_id', $2, true),"
-                " set_config('statement_timeout', $3, true)",
+                " set_config('statement_timeout', $3, true), set_config('synchronous_commit', $4, true)",
                 role,
                 tenant_id,
                 str(int(self._settings.command_timeout_seconds * 1000)),
+                "on" if durable else "off",
             )
             yield connection
 

@@ -30,13 +30,16 @@ class RelaySettings:
         standby_seconds: How often a process that stands by tries to take over.
         retry_seconds: Wait for a message that the broker did not take.
         round_timeout_seconds: Longest time for one batch.
+        leader_silence_seconds: Silence after which the server ends a leader's session and so frees the lock: a process
+            that is frozen must not lead. Longer than a round.
     """
 
     batch_size: int = 256
     poll_seconds: float = 0.5
     standby_seconds: float = 2.0
     retry_seconds: float = 2.0
-    round_timeout_seconds: float = 30.0
+    round_timeout_seconds: float = 10.0
+    leader_silence_seconds: float = 15.0
 
 
 class OutboxRelay:
@@ -84,6 +87,8 @@ class OutboxRelay:
             settings.dsn, timeout=settings.connect_timeout_seconds, command_timeout=settings.command_timeout_seconds
         )
         try:
+            silence = f"{int(self._settings.leader_silence_seconds * 1000)}ms"
+            await connection.execute(f"SET idle_session_timeout = '{silence}'")
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK_KEY):
                 return
             await connection.add_listener("corpusmesh_outbox", self._notified)

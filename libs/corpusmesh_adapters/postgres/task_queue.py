@@ -75,6 +75,8 @@ class PostgresTaskQueue:
             lambda context, task: machine.heartbeat(
                 context.run, task, epoch=claim.epoch, now_seconds=context.now_seconds, policy=self._policy
             ),
+            # What a crash of the database forgets of it costs an attempt; waiting for the disk each second costs more.
+            durable=False,
         )
 
     async def complete(self, claim: Claim, outcome: StageOutcome) -> Answer:
@@ -149,8 +151,10 @@ class PostgresTaskQueue:
             ),
         )
 
-    async def _decide(self, claim: Claim, decide: Callable[[RunTransaction, Task], Decision]) -> Answer:
-        async with self._database.tenant(claim.tenant_id) as connection:
+    async def _decide(
+        self, claim: Claim, decide: Callable[[RunTransaction, Task], Decision], *, durable: bool = True
+    ) -> Answer:
+        async with self._database.tenant(claim.tenant_id, durable=durable) as connection:
             context, task = await _locked(connection, claim.tenant_id, claim.run_id, claim.task_id)
             decision = decide(context, task)
             await apply_decision(context, decision, task)
