@@ -269,20 +269,27 @@ async def test_fault_of_the_model_fails_the_batch_and_not_the_engine() -> None:
         assert (await engine.embed(["a"], role=QUERY, lane=BULK, deadline_seconds=30)).vectors.shape == (1, 8)
 
 
-async def test_stopping_fails_those_who_wait_and_refuses_those_who_come() -> None:
+@pytest.mark.parametrize("turns", [0, 1, 2, 5, 50])
+async def test_stopping_fails_those_who_wait_and_refuses_those_who_come(turns: int) -> None:
     backend = FakeBackend()
     backend.gate.clear()
-    engine = BatchingEmbedder(backend, EmbedSettings())
+    engine = BatchingEmbedder(backend, EmbedSettings(max_batch_texts=1))
     async with engine:
-        waiting = [
-            asyncio.create_task(engine.embed([f"w{n}"], role=QUERY, lane=BULK, deadline_seconds=30)) for n in range(3)
-        ]
+        running = asyncio.create_task(engine.embed(["r"], role=QUERY, lane=BULK, deadline_seconds=30))
         await wait_until_begun(backend)
+        waiting = [
+            asyncio.create_task(engine.embed([f"w{n}"], role=QUERY, lane=lane, deadline_seconds=30))
+            for n, lane in enumerate([BULK, INTERACTIVE] * 8)
+        ]
+        for _ in range(turns):
+            await asyncio.sleep(0)
         backend.gate.set()
-    for result in await asyncio.gather(*waiting, return_exceptions=True):
+    # Whatever they were doing, they learn that this instance is going; none is cancelled and none hangs.
+    for result in await asyncio.gather(running, *waiting, return_exceptions=True):
         assert isinstance(result, (UnavailableError, EmbedResult))
     with pytest.raises(UnavailableError):
         await engine.embed(["late"], role=QUERY, lane=BULK, deadline_seconds=30)
+    assert IN_FLIGHT_CALLS._value.get() == 0
 
 
 async def test_fr_a20_five_thousand_cancelled_calls_leave_nothing_behind() -> None:

@@ -133,7 +133,7 @@ class BatchingEmbedder:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
         for threads in (self._token_threads, self._model_threads):
-            await asyncio.to_thread(threads.shutdown, cancel_futures=True)
+            await asyncio.to_thread(threads.shutdown)
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -261,14 +261,18 @@ class BatchingEmbedder:
         self._filled.set()
 
     async def _count(self, texts: Sequence[str], lane: EmbedLane) -> list[int]:
-        loop = asyncio.get_running_loop()
         if lane is EmbedLane.INTERACTIVE:
-            return await loop.run_in_executor(self._token_threads, self._backend.count_tokens, texts)
+            return await self._tokenize(texts)
         counts: list[int] = []
         async with self._bulk_tokenizing:
             for part in split_for_tokenizer(texts):
-                counts += await loop.run_in_executor(self._token_threads, self._backend.count_tokens, part)
+                counts += await self._tokenize(part)
         return counts
+
+    async def _tokenize(self, texts: Sequence[str]) -> list[int]:
+        self._require_running()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._token_threads, self._backend.count_tokens, texts)
 
     async def _work(self) -> None:
         while True:

@@ -45,9 +45,7 @@ class EmbedHandlers(EmbedServiceServicer):
         )
         return embed_response(result, self._engine.space)
 
-    async def CountTokens(
-        self, request: pb.CountTokensRequest, context: Context
-    ) -> pb.CountTokensResponse:
+    async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:
         """Count tokens by the model's own tokenizer.
 
         Args:
