@@ -3,8 +3,8 @@
     python bench/eval_all.py [--sets ../shared/eval] [--data .corpusmesh-eval] [--only xling,zh] [--report FILE]
 
 Starts a mesh of its own, ingests each set's corpus (a second run finds it there), asks every question with full text
-alone, vectors alone and both, and prints recall@2/5/10, nDCG@10 and milliseconds per query. Ends with status 1 if on any
-set the hybrid search is below the better of its legs.
+alone, vectors alone and both, and prints recall@2/5/10, nDCG@10 and milliseconds per query. Ends with status 1 if on
+any set the hybrid search is below the better of its legs.
 """
 
 import argparse

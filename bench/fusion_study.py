@@ -11,7 +11,7 @@ Settings are fixed on these development halves; the table goes into docs/adr/000
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +82,28 @@ class Task:
     query_vectors: NDArray[np.float32]
 
 
+def joined(first: Task, second: Task) -> Iterator[Task]:
+    """Put two sets of different languages into one index, and ask the questions of each: nothing should get worse."""
+    for asked, other in ((first, second), (second, first)):
+        yield Task(
+            f"{asked.name} among {other.name}",
+            asked.ids + other.ids,
+            asked.analyzed + other.analyzed,
+            np.concatenate([asked.vectors, other.vectors]),
+            asked.questions,
+            asked.query_vectors,
+        )
+
+
+def with_joined(singles: Iterable[Task]) -> Iterator[Task]:
+    seen: dict[str, Task] = {}
+    for task in singles:
+        yield task
+        seen[task.name] = task
+    if {"zh", "2wiki"} <= seen.keys():
+        yield from joined(seen["zh"], seen["2wiki"])
+
+
 def tasks(eval_directory: Path, vector_directory: Path, names: Sequence[str]) -> Iterator[Task]:
     for name in names:
         if not (vector_directory / f"{name}.passages.npy").exists():
@@ -132,7 +154,8 @@ def recall(task: Task) -> Iterator[tuple[QueryTerms, Candidates, list[str]]]:
         by_words = [row for row in np.argsort(-lexical, kind="stable")[:_WINDOW].tolist() if lexical[row] > 0]
         order = np.argsort(-cosines, kind="stable")
         by_vector = order[:_WINDOW].tolist()
-        other = order[scripts[order] != script_of(terms.fine).value][:_OTHER_SCRIPT_WINDOW].tolist()
+        opposite = {"spaced": "unspaced", "unspaced": "spaced"}.get(script_of(terms.fine).value)
+        other = order[scripts[order] == opposite][:_OTHER_SCRIPT_WINDOW].tolist()
         items = tuple(
             Candidate(
                 Record(task.ids[row], RecordKind.CHUNK, "kb", Ordinal(0), (Ordinal(0),), ""),
@@ -152,7 +175,7 @@ def recall(task: Task) -> Iterator[tuple[QueryTerms, Candidates, list[str]]]:
 def main() -> None:
     eval_directory, vector_directory = Path(sys.argv[1]), Path(sys.argv[2])
     names = sys.argv[3:] or ["2wiki", "mh_small", "scifact", "popqa", "zh", "xling"]
-    for task in tasks(eval_directory, vector_directory, names):
+    for task in with_joined(tasks(eval_directory, vector_directory, names)):
         figures: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for terms, candidates, gold in recall(task):
             items = candidates.items
