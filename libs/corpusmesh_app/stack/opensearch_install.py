@@ -19,8 +19,9 @@ from typing import Any, Final
 
 import filelock
 import requests
-from maven_artifact import Artifact, Downloader, RequestException
+from maven_artifact import Artifact, RequestException
 
+from corpusmesh_adapters.maven import download_artefact
 from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 
 TOOLS_DIRECTORY_VARIABLE: Final = "CORPUSMESH_TOOLS_DIRECTORY"
@@ -32,7 +33,7 @@ _LOCK_PATH: Final = Path(__file__).with_name("opensearch.lock.json")
 _MARKER: Final = "corpusmesh-lock.sha256"
 _DOWNLOAD_THREADS: Final = 12
 _DOWNLOAD_ATTEMPTS: Final = 3
-_REQUEST_TIMEOUT_SECONDS: Final = (10.0, 60.0)  # to connect, between two reads
+_MAX_ARTEFACT_BYTES: Final = 256 * 1024 * 1024
 _INSTALL_LOCK_SECONDS: Final = 900.0
 _EMPTY_FOLDERS: Final = ("bin", "extensions")  # the server makes them where they are missing, and may not write here
 
@@ -266,11 +267,14 @@ def _fetch(artefact: LockedArtefact, folder: Path) -> None:
     for _ in range(_DOWNLOAD_ATTEMPTS):
         path.unlink(missing_ok=True)
         try:
-            _download(Artifact(group, name, version, artefact.classifier or None, artefact.extension), path)
+            found = download_artefact(
+                Artifact(group, name, version, artefact.classifier or None, artefact.extension),
+                path,
+                max_bytes=_MAX_ARTEFACT_BYTES,
+            )
         except (RequestException, requests.RequestException, OSError) as error:
             problem = error
             continue
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
         if found == artefact.sha256:
             return
         problem = FailedPreconditionError(
@@ -289,17 +293,3 @@ def _fetch(artefact: LockedArtefact, folder: Path) -> None:
         f"cannot fetch {artefact} ({problem}); check the network and run the installation again",
         artefact=artefact,
     ) from problem
-
-
-def _download(artifact: Artifact, path: Path) -> None:
-    """Stream one artefact to a file.
-
-    `Downloader.download` has no timeout and prints; its resolver and default repository are what is used of it.
-    """
-    downloader = Downloader()
-    uri = downloader.resolver.uri_for_artifact(artifact)
-    with requests.get(uri, timeout=_REQUEST_TIMEOUT_SECONDS, stream=True) as response:
-        response.raise_for_status()
-        with path.open("wb") as file:
-            for chunk in response.iter_content(chunk_size=1 << 16):
-                file.write(chunk)
