@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -26,6 +26,7 @@ from corpusmesh_core.errors import (
 )
 from corpusmesh_core.orchestration.values import RunState, Stage
 from corpusmesh_core.ports.metadata import KnowledgeBaseChange
+from corpusmesh_core.ports.runs import IngestOptions
 from corpusmesh_core.tenancy import Identity, Role, Scope
 from corpusmesh_core.tenancy.keys import make_key, parse_key
 from corpusmesh_core.tenancy.values import AclEntry, DuplicatePolicy, Permission, VersionState
@@ -328,6 +329,38 @@ async def test_deleted_documents_leave_at_once_and_no_rollback_brings_them_back(
     assert await metadata.published(owner, "kb") == {kept.ordinal, again.versions[0].ordinal}
 
 
+async def test_bytes_uploaded_again_while_they_are_purged_are_put_back_and_then_kept(metadata: Metadata) -> None:
+    owner = await metadata.tenant()
+    await metadata.knowledge_base(owner)
+    first = await metadata.ingest(owner, "kb", [upload("a.txt", "same")])
+    await metadata.work_off(owner.tenant_id)
+    version = first.versions[0]
+    await metadata.documents.delete(owner, "kb", [version.document_id], "", {})
+    events: list[str] = []
+    removing = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def remove(sha256: str) -> None:
+        removing.set()
+        await go_on.wait()
+        events.append(f"removed {sha256}")
+
+    async def restore(hashes: Sequence[str]) -> None:
+        events.extend(f"restored {sha256}" for sha256 in hashes)
+
+    purge = asyncio.create_task(metadata.purges.remove_originals(owner.tenant_id, [version.ordinal], remove))
+    await removing.wait()
+    uploads = [upload("b.txt", "same"), upload("c.txt", "other")]
+    again = asyncio.create_task(metadata.runs.ingest(owner, "kb", uploads, IngestOptions(), restore=restore))
+    await asyncio.wait({again}, timeout=0.3)
+    assert not again.done(), "the upload waits for the purge of its bytes"
+    go_on.set()
+    assert await purge == 1
+    await again
+    assert events == [f"removed {version.original_sha256}", f"restored {version.original_sha256}"]
+    assert await metadata.purges.remove_originals(owner.tenant_id, [version.ordinal], remove) == 0, "needed again"
+
+
 async def test_purge_looks_twice_and_leaves_only_a_mark(metadata: Metadata) -> None:
     owner = await metadata.tenant()
     await metadata.knowledge_base(owner)
@@ -336,10 +369,14 @@ async def test_purge_looks_twice_and_leaves_only_a_mark(metadata: Metadata) -> N
     version, twin = result.versions
     await metadata.documents.update(owner, "kb", version.document_id, metadata={"k": "v"})
     run_id = await metadata.documents.delete(owner, "kb", [version.document_id], "", {})
-    assert await metadata.purges.unshared_originals(owner.tenant_id, [version.ordinal]) == []
-    assert await metadata.purges.unshared_originals(owner.tenant_id, [version.ordinal, twin.ordinal]) == [
-        version.original_sha256
-    ]
+    removed: list[str] = []
+
+    async def remove(sha256: str) -> None:
+        removed.append(sha256)
+
+    assert await metadata.purges.remove_originals(owner.tenant_id, [version.ordinal], remove) == 0
+    assert await metadata.purges.remove_originals(owner.tenant_id, [version.ordinal, twin.ordinal], remove) == 1
+    assert removed == [version.original_sha256]
     stages = []
     for _ in range(100):
         messages = await metadata.due_messages(owner.tenant_id)

@@ -1,5 +1,7 @@
 """A database of one's own with every store on it, and short ways to fill it."""
 
+import asyncio
+import contextlib
 import hashlib
 import os
 import uuid
@@ -65,6 +67,7 @@ class Metadata:
         self.runs = PostgresRunStore(self.database, self.limits)
         self.queue = PostgresTaskQueue(self.database, self.policy)
         self.sweeper = PostgresTaskSweeper(self.database, self.policy, grace_seconds=0.2)
+        self.restored: list[str] = []
 
     async def tenant(self) -> Identity:
         """Make a tenant with the users owner, admin, editor and viewer; give its owner."""
@@ -89,7 +92,10 @@ class Metadata:
         return name
 
     async def ingest(self, identity: Identity, kb: str, uploads: Sequence[Upload], **options: object) -> IngestResult:
-        return await self.runs.ingest(identity, kb, uploads, replace(IngestOptions(), **options))  # type: ignore[arg-type]
+        return await self.runs.ingest(identity, kb, uploads, replace(IngestOptions(), **options), restore=self._restore)  # type: ignore[arg-type]
+
+    async def _restore(self, hashes: Sequence[str]) -> None:
+        self.restored.extend(hashes)
 
     async def due_messages(self, tenant_id: str, *, every: bool = False) -> list[WorkMessage]:
         """Take the tenant's due work messages out of the outbox, as the relay would."""
@@ -160,5 +166,10 @@ async def fresh_metadata(server_dsn: str, **settings: object) -> AsyncIterator[M
         finally:
             await database.close()
     finally:
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        for _ in range(20):
+            # An autovacuum worker in it belongs to the superuser, whom nobody else may end.
+            with contextlib.suppress(asyncpg.InsufficientPrivilegeError, asyncpg.ObjectInUseError):
+                await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+                break
+            await asyncio.sleep(0.5)
         await admin.close()

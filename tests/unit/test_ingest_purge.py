@@ -1,6 +1,6 @@
 """How much the purge stage removes: a purged document, a cancelled run, or the records alone of a failed part."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
@@ -32,10 +32,13 @@ class Stores:
     async def versions_by_ordinal(self, tenant_id: str, ordinals: Sequence[int]) -> list[VersionRow]:
         return [version(ordinal) for ordinal in ordinals]
 
-    async def unshared_originals(self, tenant_id: str, ordinals: Sequence[int]) -> list[str]:
-        return [SHA256]
+    async def remove_originals(
+        self, tenant_id: str, ordinals: Sequence[int], remove: Callable[[str], Awaitable[None]]
+    ) -> int:
+        await remove(SHA256)
+        return 1
 
-    async def delete(self, key: str, *, timeout_seconds: float) -> None:
+    async def delete(self, key: str, *, timeout_seconds: float = 10.0) -> None:
         self.removed.append(key)
 
     async def delete_prefix(self, prefix: str, *, timeout_seconds: float) -> int:

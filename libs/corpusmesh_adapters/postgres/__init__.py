@@ -1,9 +1,10 @@
 """The metadata store on PostgreSQL 16 or newer."""
 
 from corpusmesh_adapters.postgres.database import Database, DatabaseSettings
-from corpusmesh_adapters.postgres.documents import PostgresDocumentStore, PostgresPurgeStore
+from corpusmesh_adapters.postgres.documents import PostgresDocumentStore
 from corpusmesh_adapters.postgres.knowledge_bases import PostgresKnowledgeBaseStore
 from corpusmesh_adapters.postgres.migrate import migrate
+from corpusmesh_adapters.postgres.purges import PostgresPurgeStore
 from corpusmesh_adapters.postgres.records_of_calls import PostgresAuditLog, PostgresIdempotencyStore
 from corpusmesh_adapters.postgres.relay import OutboxRelay, RelaySettings
 from corpusmesh_adapters.postgres.run_creation import WorkLimits

@@ -1,4 +1,4 @@
-"""Documents, versions, and what a purge has to know."""
+"""Documents and versions."""
 
 from collections.abc import Mapping, Sequence
 
@@ -229,67 +229,6 @@ class PostgresDocumentStore:
                 list(ordinals),
             )
         return [to_version(row) for row in rows]
-
-
-class PostgresPurgeStore:
-    """`PurgeStore` on Postgres."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def unshared_originals(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[str]:
-        """See `PurgeStore`.
-
-        Args:
-            tenant_id: Tenant.
-            ordinals: Versions that are purged.
-
-        Returns:
-            Hashes, sorted.
-        """
-        async with self._database.tenant(tenant_id) as connection:
-            rows = await connection.fetch(
-                "SELECT DISTINCT v.original_sha256 AS sha256 FROM corpusmesh.versions v"
-                " WHERE v.tenant_id = $1 AND v.ordinal = ANY ($2) AND NOT EXISTS ("
-                "   SELECT FROM corpusmesh.versions o"
-                "   JOIN corpusmesh.documents d USING (tenant_id, knowledge_base_id, document_id)"
-                "   WHERE o.tenant_id = $1 AND o.original_sha256 = v.original_sha256 AND NOT o.ordinal = ANY ($2)"
-                "   AND o.state <> 'purged' AND d.state = 'active')"
-                " ORDER BY 1",
-                tenant_id,
-                list(ordinals),
-            )
-        return [row["sha256"] for row in rows]
-
-    async def count_rows(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> int:
-        """See `PurgeStore`.
-
-        Args:
-            tenant_id: Tenant.
-            knowledge_base_id: Knowledge base.
-            document_id: Document.
-
-        Returns:
-            Rows that are left, versions that are not marked as purged included.
-        """
-        async with self._database.tenant(tenant_id) as connection:
-            count: int = await connection.fetchval(
-                "SELECT (SELECT count(*) FROM corpusmesh.document_acl WHERE tenant_id = $1 AND knowledge_base_id = $2"
-                "   AND document_id = $3)"
-                " + (SELECT count(*) FROM corpusmesh.document_metadata WHERE tenant_id = $1"
-                "   AND knowledge_base_id = $2 AND document_id = $3)"
-                " + (SELECT count(*) FROM corpusmesh.chunk_edits WHERE tenant_id = $1 AND knowledge_base_id = $2"
-                "   AND document_id = $3)"
-                " + (SELECT count(*) FROM corpusmesh.versions WHERE tenant_id = $1 AND knowledge_base_id = $2"
-                "   AND document_id = $3 AND state <> 'purged')"
-                " + (SELECT count(*) FROM corpusmesh.llm_cache WHERE tenant_id = $1 AND sources && ARRAY("
-                "   SELECT ordinal FROM corpusmesh.versions WHERE tenant_id = $1 AND knowledge_base_id = $2"
-                "   AND document_id = $3))",
-                tenant_id,
-                knowledge_base_id,
-                document_id,
-            )
-        return count
 
 
 async def _hide(

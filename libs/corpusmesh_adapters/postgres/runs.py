@@ -1,6 +1,6 @@
 """Runs: taking uploads in, reading, cancelling, retrying."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.effects import apply_decision, lock_run
@@ -36,7 +36,13 @@ class PostgresRunStore:
         self._limits = limits
 
     async def ingest(
-        self, identity: Identity, knowledge_base_id: str, uploads: Sequence[Upload], options: IngestOptions
+        self,
+        identity: Identity,
+        knowledge_base_id: str,
+        uploads: Sequence[Upload],
+        options: IngestOptions,
+        *,
+        restore: Callable[[Sequence[str]], Awaitable[None]],
     ) -> IngestResult:
         """See `RunStore`; documents, versions, tasks and messages are one transaction.
 
@@ -45,6 +51,7 @@ class PostgresRunStore:
             knowledge_base_id: Where to.
             uploads: Originals that are stored already; each document once.
             options: How.
+            restore: Puts originals back that a purge may have removed since they were stored.
 
         Returns:
             The run and one version for each upload.
@@ -64,7 +71,9 @@ class PostgresRunStore:
             await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE, lock=lock)
             await check_backlog(connection, identity.tenant_id, self._limits)
             run_id, is_repeated = await self._find_or_create(connection, identity, knowledge_base_id, options)
-            versions, unchanged = await write_uploads(connection, identity, knowledge_base_id, uploads, options, run_id)
+            versions, unchanged = await write_uploads(
+                connection, identity, knowledge_base_id, uploads, options, run_id, restore
+            )
             fresh = [
                 (version.ordinal, version.size_bytes)
                 for version, same in zip(versions, unchanged, strict=True)

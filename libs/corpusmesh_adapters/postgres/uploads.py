@@ -1,6 +1,6 @@
 """Uploads become documents and versions, a whole group with a few statements."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from corpusmesh_adapters.postgres.database import Connection
 from corpusmesh_adapters.postgres.rows import VERSION_COLUMNS, metadata_columns, to_version
@@ -19,6 +19,7 @@ async def write_uploads(
     uploads: Sequence[Upload],
     options: IngestOptions,
     run_id: str,
+    restore: Callable[[Sequence[str]], Awaitable[None]],
 ) -> tuple[list[VersionRow], list[bool]]:
     """Make a version of each upload, or find that its bytes are there already.
 
@@ -29,6 +30,7 @@ async def write_uploads(
         uploads: Originals; each document once.
         options: What to do with bytes that are there, and with what configuration versions are made.
         run_id: Run that makes the versions searchable.
+        restore: Puts originals back that a purge may have removed since they were stored.
 
     Returns:
         A version for each upload in its order, and whether it was there already.
@@ -41,6 +43,10 @@ async def write_uploads(
     fresh = [upload for upload in uploads if upload.document_id not in existing]
     made: dict[str, VersionRow] = {}
     if fresh:
+        hashes = [upload.original_sha256 for upload in fresh]
+        await lock_originals(connection, identity.tenant_id, hashes)
+        if purgeable := await purgeable_originals(connection, identity.tenant_id, hashes):
+            await restore(purgeable)
         made = await _insert(connection, identity, knowledge_base_id, fresh, options, run_id)
         await _describe(connection, identity.tenant_id, knowledge_base_id, fresh)
     versions = [existing.get(upload.document_id) or made[upload.document_id] for upload in uploads]
@@ -70,6 +76,27 @@ async def _find_same(
         options.config_hash,
     )
     return {row["document_id"]: to_version(row) for row in rows}
+
+
+async def lock_originals(connection: Connection, tenant_id: str, hashes: Sequence[str]) -> None:
+    """Let nobody else remove, or begin to need, originals until the transaction ends."""
+    # Sorted, so that two groups with the same originals lock them in the same order.
+    await connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || sha256, 0)) FROM unnest($2::text[]) AS sha256",
+        tenant_id,
+        sorted(set(hashes)),
+    )
+
+
+async def purgeable_originals(connection: Connection, tenant_id: str, hashes: Sequence[str]) -> list[str]:
+    """Tell which of locked originals a purge or a clean-up may have removed already."""
+    rows = await connection.fetch(
+        "SELECT DISTINCT original_sha256 AS sha256 FROM corpusmesh.versions"
+        " WHERE tenant_id = $1 AND original_sha256 = ANY ($2) AND state IN ('purged', 'cancelled', 'failed')",
+        tenant_id,
+        list(hashes),
+    )
+    return [row["sha256"] for row in rows]
 
 
 async def _insert(

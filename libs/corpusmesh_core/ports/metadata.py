@@ -5,7 +5,7 @@ Every method that takes an `Identity` checks the caller's right itself and answe
 are by key: `after_key` is the last key of the page before, "" for the first page.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -245,8 +245,22 @@ class DocumentStore(Protocol):
 class PurgeStore(Protocol):
     """What a purge has to know and to prove; for workers."""
 
-    async def unshared_originals(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[str]:
-        """Give hashes of originals that no version outside of `ordinals` still needs."""
+    async def remove_originals(
+        self, tenant_id: str, ordinals: Sequence[int], remove: Callable[[str], Awaitable[None]]
+    ) -> int:
+        """Remove originals that no version outside of `ordinals` still needs.
+
+        An upload of the same bytes either is known before one is removed, which keeps it, or begins after that, which
+        puts it back (see `RunStore.ingest`).
+
+        Args:
+            tenant_id: Tenant.
+            ordinals: Versions that are purged.
+            remove: Removes the original with a hash; called once for each.
+
+        Returns:
+            How many were removed.
+        """
         ...
 
     async def count_rows(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> int:

@@ -73,8 +73,7 @@ class ObjectStore(Protocol):
     ) -> ObjectInfo:
         """Write one object under `prefix` + its own digest; the same content is stored once.
 
-        A caller that also deletes must hold the lock of the rows that refer to the content: an object found here may be
-        under purge.
+        An object found here may be under purge: `PurgeStore.remove_originals` and `RunStore.ingest` settle that.
 
         Args:
             prefix: Ends with "/", see `originals_prefix`.

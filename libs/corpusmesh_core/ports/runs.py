@@ -1,6 +1,6 @@
 """What the mesh asks of the store of runs; rights are checked inside, as in `metadata`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -75,9 +75,27 @@ class RunStore(Protocol):
     """Runs."""
 
     async def ingest(
-        self, identity: Identity, knowledge_base_id: str, uploads: Sequence[Upload], options: IngestOptions
+        self,
+        identity: Identity,
+        knowledge_base_id: str,
+        uploads: Sequence[Upload],
+        options: IngestOptions,
+        *,
+        restore: Callable[[Sequence[str]], Awaitable[None]],
     ) -> IngestResult:
         """Make documents and versions of uploads and begin or extend the run that makes them searchable.
+
+        Args:
+            identity: Caller.
+            knowledge_base_id: Where to.
+            uploads: Originals that are stored already.
+            options: How.
+            restore: Puts originals back that a purge may have removed since they were stored, given their hashes; no
+                purge removes them while it runs, nor once the versions exist. Called only for bytes that an earlier
+                version had and that are purged, cancelled or failed.
+
+        Returns:
+            The run and one version for each upload.
 
         Raises:
             NotFoundError: If the knowledge base or the run is unknown or forbidden.

@@ -1,15 +1,15 @@
 """Takes an upload stream apart: bytes to the object store, groups of documents to the run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from google.rpc.status_pb2 import Status
 
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
-from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError, OverloadedError
-from corpusmesh_core.ports.objects import ObjectInfo, ObjectStore, originals_prefix
+from corpusmesh_core.errors import ConflictError, CorpusMeshError, InvalidArgumentError, OverloadedError
+from corpusmesh_core.ports.objects import ObjectInfo, ObjectStore, original_key, originals_prefix
 from corpusmesh_core.ports.runs import IngestOptions, RunStore
 from corpusmesh_core.tenancy import KnowledgeBase, Upload, document_id_for_name
 from corpusmesh_ingest.config import IngestSettings
@@ -71,6 +71,8 @@ class _Pending:
     place: int
     header: pb.DocumentHeader
     stored: Awaitable[ObjectInfo]
+    content: bytes | None
+    """Its bytes, where they fit into memory, until its version exists."""
 
 
 @dataclass(slots=True)
@@ -141,6 +143,7 @@ class UploadSession:
         head = bytearray()
         while len(head) <= self.limits.spool_memory_bytes and (data := await self._next_data(pieces)) is not None:
             head += data
+        content: bytes | None = None
         try:
             _check_header(header)
             if await _has_data(pieces):
@@ -148,7 +151,8 @@ class UploadSession:
                 info = await self._store(self._chain(bytes(head), pieces))
                 stored: Awaitable[ObjectInfo] = _ready(info)
             else:
-                stored = group.create_task(self._store_small(bytes(head), gate))
+                content = bytes(head)
+                stored = group.create_task(self._store_small(content, gate))
         except CorpusMeshError as error:
             if not isinstance(error, InvalidArgumentError):
                 raise
@@ -156,7 +160,7 @@ class UploadSession:
             while await self._next_data(pieces) is not None:
                 pass
             return
-        self._pending.append(_Pending(place, header, stored))
+        self._pending.append(_Pending(place, header, stored, content))
         self._pending_bytes += len(head)
 
     async def _store_small(self, content: bytes, gate: asyncio.Semaphore) -> ObjectInfo:
@@ -191,6 +195,7 @@ class UploadSession:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         uploads: list[Upload] = []
         places: list[int] = []
+        contents: dict[str, bytes | None] = {}
         for item in pending:
             info = await item.stored
             if item.header.sha256 and item.header.sha256.lower() != info.sha256:
@@ -201,6 +206,7 @@ class UploadSession:
                 continue
             uploads.append(_upload(item.header, info))
             places.append(item.place)
+            contents[info.sha256] = item.content
         if not uploads and not (is_last and self.run_id):
             return
         result = await self.runs.ingest(
@@ -216,11 +222,26 @@ class UploadSession:
                 config_hash=config_hash(self.knowledge_base.config),
                 headers={**outgoing_headers(), "request_id": self.call.request_id},
             ),
+            restore=lambda hashes: self._restore({sha256: contents[sha256] for sha256 in hashes}),
         )
         self.run_id = result.run_id
         for place, version, unchanged in zip(places, result.versions, result.unchanged, strict=True):
             self.results[place].version = version_name(version)
             self.results[place].unchanged = unchanged
+
+    async def _restore(self, contents: Mapping[str, bytes | None]) -> None:
+        """Put originals back that a purge of the same bytes has removed since they were stored."""
+        gate = asyncio.Semaphore(_PUTS_IN_FLIGHT)
+        tenant_id = self.call.identity.tenant_id
+        async with asyncio.TaskGroup() as group:
+            for content in contents.values():
+                if content is not None:
+                    group.create_task(self._store_small(content, gate))
+        for sha256 in (sha256 for sha256, content in contents.items() if content is None):
+            if await self.objects.head(original_key(tenant_id, sha256)) is None:
+                raise ConflictError(
+                    "ORIGINAL_PURGED", "the same bytes were purged while they were uploaded; send them again"
+                )
 
 
 async def _has_data(pieces: PieceStream) -> bool:

@@ -82,7 +82,8 @@ class PurgeStage:
         # An artefact holds a whole batch: it goes with the first of its documents, and the others can do without.
         for key in {key for version in versions for key in version.artefacts.values()}:
             await self._objects.delete(key, timeout_seconds=context.remaining_seconds())
-        for sha256 in await self._purges.unshared_originals(claim.tenant_id, list(claim.parts)):
-            await self._objects.delete(
-                original_key(claim.tenant_id, sha256), timeout_seconds=context.remaining_seconds()
-            )
+
+        async def remove(sha256: str) -> None:
+            await self._objects.delete(original_key(claim.tenant_id, sha256))
+
+        await self._purges.remove_originals(claim.tenant_id, list(claim.parts), remove)

@@ -1,0 +1,86 @@
+"""What a purge has to know and to prove."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from corpusmesh_adapters.postgres.database import Connection, Database
+from corpusmesh_adapters.postgres.uploads import lock_originals
+
+
+class PostgresPurgeStore:
+    """`PurgeStore` on Postgres."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def remove_originals(
+        self, tenant_id: str, ordinals: Sequence[int], remove: Callable[[str], Awaitable[None]]
+    ) -> int:
+        """See `PurgeStore`; each original is removed in a transaction that uploads of the same bytes wait for.
+
+        Args:
+            tenant_id: Tenant.
+            ordinals: Versions that are purged.
+            remove: Removes the original with a hash.
+
+        Returns:
+            How many were removed.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            candidates = await _unshared_originals(connection, tenant_id, ordinals)
+        count = 0
+        for sha256 in candidates:
+            async with self._database.tenant(tenant_id) as connection:
+                await lock_originals(connection, tenant_id, [sha256])
+                if sha256 in await _unshared_originals(connection, tenant_id, ordinals, sha256):
+                    await remove(sha256)
+                    count += 1
+        return count
+
+    async def count_rows(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> int:
+        """See `PurgeStore`.
+
+        Args:
+            tenant_id: Tenant.
+            knowledge_base_id: Knowledge base.
+            document_id: Document.
+
+        Returns:
+            Rows that are left, versions that are not marked as purged included.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            count: int = await connection.fetchval(
+                "SELECT (SELECT count(*) FROM corpusmesh.document_acl WHERE tenant_id = $1 AND knowledge_base_id = $2"
+                "   AND document_id = $3)"
+                " + (SELECT count(*) FROM corpusmesh.document_metadata WHERE tenant_id = $1"
+                "   AND knowledge_base_id = $2 AND document_id = $3)"
+                " + (SELECT count(*) FROM corpusmesh.chunk_edits WHERE tenant_id = $1 AND knowledge_base_id = $2"
+                "   AND document_id = $3)"
+                " + (SELECT count(*) FROM corpusmesh.versions WHERE tenant_id = $1 AND knowledge_base_id = $2"
+                "   AND document_id = $3 AND state <> 'purged')"
+                " + (SELECT count(*) FROM corpusmesh.llm_cache WHERE tenant_id = $1 AND sources && ARRAY("
+                "   SELECT ordinal FROM corpusmesh.versions WHERE tenant_id = $1 AND knowledge_base_id = $2"
+                "   AND document_id = $3))",
+                tenant_id,
+                knowledge_base_id,
+                document_id,
+            )
+        return count
+
+
+async def _unshared_originals(
+    connection: Connection, tenant_id: str, ordinals: Sequence[int], sha256: str | None = None
+) -> list[str]:
+    """Give hashes of originals that no version outside of `ordinals` still needs, or that one hash if it is such."""
+    rows = await connection.fetch(
+        "SELECT DISTINCT v.original_sha256 AS sha256 FROM corpusmesh.versions v"
+        " WHERE v.tenant_id = $1 AND v.ordinal = ANY ($2) AND ($3::text IS NULL OR v.original_sha256 = $3)"
+        " AND NOT EXISTS (SELECT FROM corpusmesh.versions o"
+        "   JOIN corpusmesh.documents d USING (tenant_id, knowledge_base_id, document_id)"
+        "   WHERE o.tenant_id = $1 AND o.original_sha256 = v.original_sha256 AND NOT o.ordinal = ANY ($2)"
+        "   AND o.state <> 'purged' AND d.state = 'active')"
+        " ORDER BY 1",
+        tenant_id,
+        list(ordinals),
+        sha256,
+    )
+    return [row["sha256"] for row in rows]
