@@ -228,6 +228,9 @@ def _explanation(outcome: SearchOutcome) -> pb.Explanation:
                 record_id=item.candidate.record.record_id,
                 scores=scores_to_wire(item.explanation),
                 dropped_reason=item.explanation.dropped_because,
+                vector_weight=item.explanation.vector_weight,
+                cross_script=item.explanation.is_cross_script,
+                rank_feature=item.explanation.rank_feature,
             )
             for item in outcome.ranked
         ],
