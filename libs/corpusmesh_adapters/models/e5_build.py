@@ -24,11 +24,10 @@ from corpusmesh_adapters.models.manifest import (
     file_sum,
     install_directory,
 )
+from corpusmesh_adapters.models.registry import DEFAULT_MODEL_NAME, MODELS
 from corpusmesh_core.errors import FailedPreconditionError
 
-E5_MODEL_NAME: Final = "multilingual-e5-small"
 E5_RECIPE: Final = "smoothed-int8-1"
-E5_LICENCE: Final = "MIT"
 LEAST_COSINE_EXACT: Final = 0.999
 """Cosine that the rebuilt float graph must keep to the wheel's own engine, on every check text."""
 LEAST_COSINE_INT8: Final = 0.993
@@ -73,6 +72,7 @@ def build_e5_model(target_directory: Path) -> ModelManifest:
 
 
 def _make(directory: Path, path: Path, source: str) -> ModelManifest:
+    entry = MODELS[DEFAULT_MODEL_NAME]
     parsed = E5File(path)
     tokenizer = build_e5_tokenizer(parsed.vocabulary)
     tokenizer.save(str(directory / TOKENIZER_FILE), pretty=False)
@@ -93,7 +93,7 @@ def _make(directory: Path, path: Path, source: str) -> ModelManifest:
     session = _open(str(directory / WEIGHTS_FILE))
     _check_vectors(_embed(session, tokenizer), expected, LEAST_COSINE_INT8, "int8")
     return ModelManifest(
-        model=E5_MODEL_NAME,
+        model=entry.name,
         dimension=parsed.header.hidden_size,
         max_input_tokens=parsed.header.max_positions,
         query_prefix="query: ",
@@ -103,7 +103,7 @@ def _make(directory: Path, path: Path, source: str) -> ModelManifest:
         fold_traditional=False,
         source=source,
         recipe=E5_RECIPE,
-        licence=E5_LICENCE,
+        licence=entry.licence,
         file_sums={},
     )
 
