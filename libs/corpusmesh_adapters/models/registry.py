@@ -116,7 +116,7 @@ MODELS: Final = {
         ),
         ModelEntry(
             "universal-sentence-encoder-multilingual",
-            "16 languages, the fast tier: 15 times cheaper, good across languages, poor on names",
+            "16 languages, the fast tier: several times cheaper, good across languages, poor on names",
             dimension=512,
             max_input_tokens=512,
             licence="Apache-2.0",
