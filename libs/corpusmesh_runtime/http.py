@@ -47,7 +47,8 @@ class HttpServer:
         Raises:
             FailedPreconditionError: If the port is taken.
         """
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # With the protocol named, or asyncio does not switch Nagle's algorithm off: 44 ms a request instead of 1.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((self._config.host, self._config.port))

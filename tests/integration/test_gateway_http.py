@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,8 +11,9 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.tenancy import Role, Scope
-from corpusmesh_gateway import GatewaySettings
+from corpusmesh_gateway import Gateway, GatewaySettings
 from corpusmesh_gateway.config import HttpSettings, LimitSettings
 from tests.support.gateway_mesh import SERVER, GatewayMesh, gateway_mesh
 
@@ -429,3 +431,26 @@ async def test_docs_can_be_switched_off() -> None:
     async with gateway_mesh(settings) as mesh, httpx.AsyncClient(base_url=mesh.http_address) as client:
         assert (await client.get("/docs")).status_code == 404
         assert (await client.get("/openapi.json")).status_code == 404
+
+
+async def test_gateway_whose_http_port_is_taken_does_not_start_and_leaves_no_port_open(mesh: GatewayMesh) -> None:
+    settings = GatewaySettings(server=SERVER, http=HttpSettings(listen_port=mesh.gateway.http_port))
+    second = Gateway(
+        settings, stores=mesh.stores, signer=mesh.signer, addresses=mesh.addresses, random_bytes=secrets.token_bytes
+    )
+    with pytest.raises(FailedPreconditionError) as caught:
+        await second.start()
+    assert caught.value.reason == "PORT_UNAVAILABLE"
+    assert not await second.check_ready()
+    with pytest.raises(OSError, match=r"refused|Connect"):
+        await asyncio.open_connection("127.0.0.1", second.grpc_port)
+
+
+async def test_large_bodies_and_answers_pass_whole(mesh: GatewayMesh, http: httpx.AsyncClient) -> None:
+    names = [f"knowledgeBases/{place}" for place in range(20_000)]
+    response = await http.post("/v1/chunks:search", json={"knowledgeBases": names, "query": "x"})
+    assert response.status_code == 200
+    assert list(mesh.seen.requests[-1].knowledge_bases) == names
+    title = "标题" * 50_000
+    response = await http.patch("/v1/knowledgeBases/a/documents/d", json={"document": {"title": title}})
+    assert response.json()["title"] == title
