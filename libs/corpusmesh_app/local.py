@@ -113,7 +113,9 @@ def _stack_settings(data_directory: Path, settings: MeshSettings) -> StackSettin
     )
 
 
-def write_local_config(data_directory: Path, settings: MeshSettings, endpoints: StackEndpoints) -> tuple[MeshSettings, Path]:
+def write_local_config(
+    data_directory: Path, settings: MeshSettings, endpoints: StackEndpoints
+) -> tuple[MeshSettings, Path]:
     """Write the configuration that the services run with; secrets stand in files beside it.
 
     Args:
