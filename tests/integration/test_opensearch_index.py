@@ -237,7 +237,7 @@ async def test_tenants_share_nothing_even_with_names_that_join_alike(index: Open
         assert await index.count("a-b", None, RecordSelection(), timeout_seconds=_SECONDS) == 1
         assert await index.count("a", None, RecordSelection(), timeout_seconds=_SECONDS) == 0
     finally:
-        await index.delete_by_publishers("a-b", [Ordinal(1)], timeout_seconds=_SECONDS)
+        await index.delete_made_of("a-b", [Ordinal(1)], timeout_seconds=_SECONDS)
 
 
 async def test_space_is_made_once_by_many_at_the_same_time(index: OpenSearchRecordIndex, tenant_id: str) -> None:
@@ -292,10 +292,27 @@ async def test_purge_removes_records_of_all_spaces_and_only_of_the_publisher(
     await _fill(index, tenant_id, [_chunk("a", "x", ordinal=1, seed=1), _chunk("b", "x", ordinal=2, seed=2)])
     await index.ensure_space(tenant_id, second, timeout_seconds=_SECONDS)
     await index.write(tenant_id, second.space_id, [_chunk("a", "x", ordinal=1, seed=1)], timeout_seconds=_SECONDS)
-    assert await index.delete_by_publishers(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 2
-    assert await index.delete_by_publishers(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 0
+    assert await index.delete_made_of(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 2
+    assert await index.delete_made_of(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 0
     remaining = RecordSelection(publishers=[Ordinal(1), Ordinal(2)])
     assert await index.count(tenant_id, None, remaining, timeout_seconds=_SECONDS) == 1
+
+
+@pytest.mark.parametrize("kind", [RecordKind.SUMMARY, RecordKind.ENTITY, RecordKind.COMMUNITY_REPORT])
+async def test_purge_of_one_source_takes_what_a_build_made_of_it_and_of_others(
+    index: OpenSearchRecordIndex, tenant_id: str, kind: RecordKind
+) -> None:
+    build = Ordinal(9)
+    made = [
+        Record(name, kind, "kb", build, tuple(map(Ordinal, sources)), "x", vector=_vector(1))
+        for name, sources in (("both", (1, 2)), ("other", (2,)), ("mine", (1,)))
+    ]
+    await _fill(index, tenant_id, [_chunk("a", "x", ordinal=1, seed=1), *made])
+    purged = RecordSelection(made_of=[Ordinal(1)])
+    assert await index.count(tenant_id, None, purged, timeout_seconds=_SECONDS) == 3
+    assert await index.delete_made_of(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 3
+    assert await index.count(tenant_id, None, purged, timeout_seconds=_SECONDS) == 0
+    assert await index.count(tenant_id, None, RecordSelection(publishers=[build]), timeout_seconds=_SECONDS) == 1
 
 
 async def test_writing_twice_is_the_same_as_once(index: OpenSearchRecordIndex, tenant_id: str) -> None:

@@ -148,6 +148,12 @@ async def test_batch_whose_worker_died_is_split_and_the_poison_ends_alone(metada
     assert await states(metadata, owner, ordinals) == [VersionState.READY, VersionState.READY, VersionState.FAILED]
     [failed] = await metadata.runs.failed_versions(owner, "kb", result.run_id, 10)
     assert failed.error_reason == "WORKER_DIED"
+    # What the batch may have written before it was split is known to a purge, whatever its tasks' age.
+    async with metadata.database.system() as connection:
+        await connection.execute("UPDATE corpusmesh.runs SET end_time = now() - interval '1 year'")
+    await metadata.sweeper.prune()
+    attempts = await metadata.purges.attempts(owner.tenant_id, [poison])
+    assert {task_id for _, task_id, _ in attempts} == {f"{result.run_id}.0.parse", f"{result.run_id}.0-2.parse"}
     async with metadata.database.tenant(owner.tenant_id) as connection:
         letters = await connection.fetch("SELECT subject, payload FROM corpusmesh.outbox WHERE subject LIKE 'dead.%'")
     assert [row["subject"] for row in letters] == [f"dead.parse.{owner.tenant_id}"]

@@ -19,6 +19,9 @@ from corpusmesh_runtime.worker import TaskContext
 
 SHA256 = "a" * 64
 ARTEFACT = "acme/artefacts/run-1/run-1.0.parse.parsed"
+ATTEMPTS = [("0", Stage.PARSE), ("0", Stage.CHUNK), ("0-1", Stage.CHUNK), ("0-1", Stage.INDEX)]
+"""A batch that died while it was cut was split; nobody noted what it had written by then."""
+UNNOTED = ["acme/artefacts/run-1/run-1.0-1.chunk.chunks", "acme/artefacts/run-1/run-1.0.chunk.chunks"]
 ORIGINAL = f"acme/originals/{SHA256}"
 
 
@@ -45,9 +48,12 @@ class Stores:
         self.removed.append(prefix)
         return 1
 
-    async def delete_by_publishers(self, tenant_id: str, publishers: Collection[int], *, timeout_seconds: float) -> int:
-        self.purged.extend(publishers)
-        return len(publishers)
+    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> list[tuple[str, str, Stage]]:
+        return [("run-1", f"run-1.{batch}.{stage}", stage) for batch, stage in ATTEMPTS]
+
+    async def delete_made_of(self, tenant_id: str, ordinals: Collection[int], *, timeout_seconds: float) -> int:
+        self.purged.extend(ordinals)
+        return len(ordinals)
 
     async def count(self, tenant_id: str, space_id: None, selection: object, *, timeout_seconds: float) -> int:
         return 0
@@ -87,9 +93,9 @@ def version(ordinal: int) -> VersionRow:
         (Stage.CLEANUP, SCOPE_RECORDS, []),
         (Stage.VERIFY, SCOPE_RECORDS, []),
         (Stage.CLEANUP, SCOPE_RUN, ["acme/artefacts/run-1/"]),
-        (Stage.VERIFY, SCOPE_RUN, ["acme/artefacts/run-1/", ARTEFACT, ORIGINAL]),
-        (Stage.PURGE, None, [ARTEFACT, ORIGINAL]),
-        (Stage.VERIFY, None, [ARTEFACT, ORIGINAL]),
+        (Stage.VERIFY, SCOPE_RUN, ["acme/artefacts/run-1/", *UNNOTED, ARTEFACT, ORIGINAL]),
+        (Stage.PURGE, None, [*UNNOTED, ARTEFACT, ORIGINAL]),
+        (Stage.VERIFY, None, [*UNNOTED, ARTEFACT, ORIGINAL]),
     ],
 )
 async def test_removes_no_more_than_the_scope_says(stage: Stage, scope: str | None, removed: list[str]) -> None:

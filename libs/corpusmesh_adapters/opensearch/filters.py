@@ -75,7 +75,9 @@ def selection_query(selection: RecordSelection) -> Query:
     """
     conditions: list[Query] = []
     if selection.publishers is not None:
-        conditions.append(publishers_query(selection.publishers))
+        conditions.append(_ordinals_query("publisher", selection.publishers))
+    if selection.made_of is not None:
+        conditions.append(made_of_query(selection.made_of))
     if selection.visibility is not None:
         conditions.append(visibility_query(selection.visibility))
     for field, values in (
@@ -88,16 +90,22 @@ def selection_query(selection: RecordSelection) -> Query:
     return {"bool": {"filter": conditions}} if conditions else {"match_all": {}}
 
 
-def publishers_query(publishers: Iterable[int]) -> Query:
-    """Match the records that one of these ordinals publishes.
+def made_of_query(ordinals: Iterable[int]) -> Query:
+    """Match the records that one of these ordinals publishes or is a source of.
 
     Args:
-        publishers: Ordinals; none matches nothing.
+        ordinals: Ordinals; none matches nothing.
 
     Returns:
         The query.
     """
-    ordinals = FrozenBitMap(publishers)
-    if not ordinals:
+    wanted = FrozenBitMap(ordinals)
+    either = [_ordinals_query("publisher", wanted), _ordinals_query("ver", wanted)]
+    return {"bool": {"should": either, "minimum_should_match": 1}}
+
+
+def _ordinals_query(field: str, ordinals: Iterable[int]) -> Query:
+    wanted = FrozenBitMap(ordinals)
+    if not wanted:
         return MATCH_NOTHING
-    return {"terms": {"publisher": [encode_bitmap(ordinals)], "value_type": "bitmap"}}
+    return {"terms": {field: [encode_bitmap(wanted)], "value_type": "bitmap"}}

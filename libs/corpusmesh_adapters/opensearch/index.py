@@ -9,7 +9,7 @@ import numpy as np
 
 from corpusmesh_adapters.opensearch import names
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record
-from corpusmesh_adapters.opensearch.filters import publishers_query, selection_query, visibility_query
+from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, space_body
 from corpusmesh_adapters.opensearch.recall import merge_legs, multi_search_body, recall_legs
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
@@ -207,11 +207,9 @@ class OpenSearchRecordIndex:
         }
         return [records[record_id] for record_id in wanted if record_id in records]
 
-    async def delete_by_publishers(
-        self, tenant_id: str, publishers: Collection[Ordinal], *, timeout_seconds: float
-    ) -> int:
-        """See `RecordIndex.delete_by_publishers`."""
-        if not publishers:
+    async def delete_made_of(self, tenant_id: str, ordinals: Collection[Ordinal], *, timeout_seconds: float) -> int:
+        """See `RecordIndex.delete_made_of`."""
+        if not ordinals:
             return 0
         alias = names.tenant_alias(tenant_id)
         await self._transport.request(
@@ -222,7 +220,7 @@ class OpenSearchRecordIndex:
             response = await self._transport.request(
                 "POST",
                 f"/{alias}/_delete_by_query",
-                body={"query": publishers_query(publishers)},
+                body={"query": made_of_query(ordinals)},
                 params={**_MISSING_IS_EMPTY, "conflicts": "proceed", "refresh": "true"},
                 timeout_seconds=timeout_seconds,
             )

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.uploads import lock_originals
+from corpusmesh_core.orchestration.values import Stage
 
 
 class PostgresPurgeStore:
@@ -35,6 +36,60 @@ class PostgresPurgeStore:
                     await remove(sha256)
                     count += 1
         return count
+
+    async def unshared_originals(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[str]:
+        """See `PurgeStore`.
+
+        Args:
+            tenant_id: Tenant.
+            ordinals: Versions.
+
+        Returns:
+            Hashes, sorted.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            return await _unshared_originals(connection, tenant_id, ordinals)
+
+    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[tuple[str, str, Stage]]:
+        """See `PurgeStore`.
+
+        Args:
+            tenant_id: Tenant.
+            ordinals: Versions.
+
+        Returns:
+            Run, task and stage.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            rows = await connection.fetch(
+                "SELECT t.run_id, t.task_id, t.stage FROM corpusmesh.tasks t WHERE t.tenant_id = $1 AND t.run_id IN ("
+                "   SELECT run_id FROM corpusmesh.versions WHERE tenant_id = $1 AND ordinal = ANY ($2))"
+                " AND t.parts && $2::int[] ORDER BY t.task_id",
+                tenant_id,
+                list(ordinals),
+            )
+        return [(row["run_id"], row["task_id"], Stage(row["stage"])) for row in rows]
+
+    async def ordinals_of(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> Sequence[int]:
+        """See `PurgeStore`.
+
+        Args:
+            tenant_id: Tenant.
+            knowledge_base_id: Knowledge base.
+            document_id: Document.
+
+        Returns:
+            Ordinals, rising.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            rows = await connection.fetch(
+                "SELECT ordinal FROM corpusmesh.versions WHERE tenant_id = $1 AND knowledge_base_id = $2"
+                " AND document_id = $3 ORDER BY 1",
+                tenant_id,
+                knowledge_base_id,
+                document_id,
+            )
+        return [row["ordinal"] for row in rows]
 
     async def count_rows(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> int:
         """See `PurgeStore`.

@@ -53,6 +53,7 @@ class RecordSelection:
 
     Attributes:
         publishers: Only records that one of these ordinals publishes; None for any.
+        made_of: Only records that one of these ordinals publishes or is a source of; None for any.
         visibility: Only records that pass this filter; None for all, seen by internal checks alone.
         knowledge_base_ids: Only these knowledge bases; None for any.
         document_ids: Only these documents; None for any.
@@ -60,6 +61,7 @@ class RecordSelection:
     """
 
     publishers: Collection[Ordinal] | None = None
+    made_of: Collection[Ordinal] | None = None
     visibility: VisibilityFilter | None = None
     knowledge_base_ids: tuple[str, ...] | None = None
     document_ids: tuple[str, ...] | None = None
@@ -257,14 +259,14 @@ class RecordIndex(Protocol):
         """
         ...
 
-    async def delete_by_publishers(
-        self, tenant_id: str, publishers: Collection[Ordinal], *, timeout_seconds: float
-    ) -> int:
-        """Remove every record that these ordinals publish, in all spaces of the tenant.
+    async def delete_made_of(self, tenant_id: str, ordinals: Collection[Ordinal], *, timeout_seconds: float) -> int:
+        """Remove every record that these ordinals publish or are a source of, in all spaces of the tenant.
+
+        What a build made of a purged version and of others goes too, under either rule: its text holds the version's.
 
         Args:
             tenant_id: The tenant.
-            publishers: Ordinals that no snapshot holds any longer.
+            ordinals: Ordinals that no snapshot holds any longer.
             timeout_seconds: Deadline.
 
         Returns:

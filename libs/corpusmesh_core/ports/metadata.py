@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.tenancy.access import Access
 from corpusmesh_core.tenancy.identity import Identity, Role, Scope
 from corpusmesh_core.tenancy.keys import KeyMaterial
@@ -261,6 +262,21 @@ class PurgeStore(Protocol):
         Returns:
             How many were removed.
         """
+        ...
+
+    async def unshared_originals(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[str]:
+        """Give hashes of originals that no version outside of `ordinals` still needs."""
+        ...
+
+    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[tuple[str, str, Stage]]:
+        """Give run, task and stage of every task that has worked, or may have worked, on versions.
+
+        A task that died may have written what no version names.
+        """
+        ...
+
+    async def ordinals_of(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> Sequence[int]:
+        """Give the ordinals of all versions that a document ever had."""
         ...
 
     async def count_rows(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> int:

@@ -21,9 +21,29 @@ from corpusmesh_core.documents_codec import (
     document_to_plain,
 )
 from corpusmesh_core.errors import InternalError
+from corpusmesh_core.orchestration.values import Stage
+from corpusmesh_core.ports.objects import artefact_key
+
+ARTEFACT_BY_STAGE: Mapping[Stage, str] = {Stage.PARSE: "parsed", Stage.CHUNK: "chunks", Stage.EMBED: "vectors"}
+"""What each stage writes, as in `VersionRow.artefacts`; every other stage writes none."""
 
 _COMPRESSION_LEVEL = 3
 _MAX_UNPACKED_BYTES = 2 * 1024 * 1024 * 1024
+
+
+def stage_artefact_key(tenant_id: str, run_id: str, task_id: str, stage: Stage) -> str:
+    """Name what a task writes: the same however often it is tried, so that a purge finds it whatever became of it.
+
+    Args:
+        tenant_id: Tenant.
+        run_id: Run.
+        task_id: Task.
+        stage: A stage of `ARTEFACT_BY_STAGE`.
+
+    Returns:
+        The object's key.
+    """
+    return artefact_key(tenant_id, run_id, f"{task_id}.{ARTEFACT_BY_STAGE[stage]}")
 
 
 def pack_documents(documents: Mapping[int, ParsedDocument]) -> bytes:

@@ -1,6 +1,7 @@
 """Handlers of `DocumentService`."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from corpusmesh_core.ports.metadata import (
 )
 from corpusmesh_core.ports.objects import ObjectStore, original_key
 from corpusmesh_core.ports.runs import RunStore
+from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import Access, DocumentRow, VersionRow, VersionState, may_access
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.convert import acl_of, document_to_wire, metadata_values, run_name, version_to_wire
@@ -25,10 +27,12 @@ from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token
 from corpusmesh_ingest.handlers.uploads import Pieces, UploadGate, UploadSession
 from corpusmesh_ingest.names import ResourceName, parse_name
+from corpusmesh_ingest.stages.artefact_access import written_keys
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.tracing import outgoing_headers
 
 _PIECE_BYTES = 256 * 1024
+_HEADS_IN_FLIGHT = 8
 _UPDATABLE = ("title", "metadata", "access")
 
 
@@ -193,14 +197,16 @@ class DocumentHandlers(DocumentServiceServicer):
         name = parse_name("document", request.name)
         call = require_call()
         await self._stores.knowledge_bases.get(call.identity, name.knowledge_base_id, Access.WRITE)
+        tenant_id = call.identity.tenant_id
+        ordinals = await self._stores.purges.ordinals_of(tenant_id, name.knowledge_base_id, name.identifier)
         records = await self._stores.index.count(
-            call.identity.tenant_id,
+            tenant_id,
             None,
-            RecordSelection(knowledge_base_ids=(name.knowledge_base_id,), document_ids=(name.identifier,)),
+            RecordSelection(made_of=[Ordinal(ordinal) for ordinal in ordinals]),
             timeout_seconds=call.remaining_seconds(),
         )
-        rows = await self._stores.purges.count_rows(call.identity.tenant_id, name.knowledge_base_id, name.identifier)
-        objects = await self._count_objects(name)
+        rows = await self._stores.purges.count_rows(tenant_id, name.knowledge_base_id, name.identifier)
+        objects = await self._count_objects(tenant_id, ordinals)
         return pb.VerifyPurgeResponse(
             record_count=records,
             object_count=objects,
@@ -208,25 +214,19 @@ class DocumentHandlers(DocumentServiceServicer):
             purged=not (records or rows or objects),
         )
 
-    async def _count_objects(self, name: ResourceName) -> int:
-        """Count objects that versions of the document still name; a purged version names none."""
-        call = require_call()
-        try:
-            versions = await self._stores.documents.list_versions(
-                call.identity, name.knowledge_base_id, name.identifier, 0, 1000
-            )
-        except NotFoundError:
-            return 0
-        keys = {key for version in versions for key in version.artefacts.values()}
-        keys |= {
-            original_key(call.identity.tenant_id, version.original_sha256)
-            for version in versions
-            if version.state is not VersionState.PURGED
-        }
-        found = 0
-        for key in sorted(keys):
-            found += await self._stores.objects.head(key) is not None
-        return found
+    async def _count_objects(self, tenant_id: str, ordinals: Sequence[int]) -> int:
+        """Look for every object that versions named, or that an attempt at them may have left."""
+        versions = await self._stores.documents.versions_by_ordinal(tenant_id, ordinals)
+        keys = await written_keys(self._stores.purges, tenant_id, versions)
+        hashes = await self._stores.purges.unshared_originals(tenant_id, ordinals)
+        keys.extend(original_key(tenant_id, sha256) for sha256 in hashes)
+        gate = asyncio.Semaphore(_HEADS_IN_FLIGHT)
+
+        async def exists(key: str) -> bool:
+            async with gate:
+                return await self._stores.objects.head(key) is not None
+
+        return sum(await asyncio.gather(*map(exists, keys)))
 
     async def _update(self, request: pb.UpdateDocumentRequest) -> pb.Document:
         name = parse_name("document", request.document.name, field="document.name")

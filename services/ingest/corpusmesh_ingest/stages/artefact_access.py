@@ -1,11 +1,13 @@
-"""Reads the artefacts that a batch's versions name, each object once."""
+"""Reads the artefacts that a batch's versions name, each object once, and names all that may have been written."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError
+from corpusmesh_core.ports.metadata import PurgeStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.tenancy import VersionRow
+from corpusmesh_ingest.artefacts import ARTEFACT_BY_STAGE, stage_artefact_key
 
 _Item = TypeVar("_Item")
 _MAX_ARTEFACT_BYTES = 2 * 1024 * 1024 * 1024
@@ -50,6 +52,24 @@ async def read_artefacts(
             version_count=len(missing),
         )
     return items
+
+
+async def written_keys(purges: PurgeStore, tenant_id: str, versions: Sequence[VersionRow]) -> list[str]:
+    """Name every artefact of versions, those of attempts that ended before anybody noted them included.
+
+    Args:
+        purges: Knows the attempts.
+        tenant_id: Tenant.
+        versions: The versions.
+
+    Returns:
+        Keys, sorted; not all of them need exist.
+    """
+    keys = {key for version in versions for key in version.artefacts.values()}
+    for run_id, task_id, stage in await purges.attempts(tenant_id, [version.ordinal for version in versions]):
+        if stage in ARTEFACT_BY_STAGE:
+            keys.add(stage_artefact_key(tenant_id, run_id, task_id, stage))
+    return sorted(keys)
 
 
 def _distinct(keys: Iterable[str]) -> list[str]:

@@ -8,9 +8,9 @@ from corpusmesh_core.documents import Chunk, ParsedDocument
 from corpusmesh_core.orchestration.values import PartFailure
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
-from corpusmesh_core.ports.objects import ObjectStore, artefact_key
+from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
-from corpusmesh_ingest.artefacts import pack_chunks, unpack_documents
+from corpusmesh_ingest.artefacts import pack_chunks, stage_artefact_key, unpack_documents
 from corpusmesh_ingest.stages.artefact_access import read_artefacts
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
@@ -70,7 +70,7 @@ class ChunkStage:
         full = {ordinal: items for ordinal, items in chunks.items() if items}
         if not full:
             return StageOutcome(failures=failures)
-        key = artefact_key(claim.tenant_id, claim.run_id, f"{claim.task_id}.chunks")
+        key = stage_artefact_key(claim.tenant_id, claim.run_id, claim.task_id, claim.stage)
         await self._objects.put(
             key, await asyncio.to_thread(pack_chunks, full), timeout_seconds=context.remaining_seconds()
         )

@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
-from corpusmesh_core.ports.objects import ObjectStore, artefact_key
+from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
-from corpusmesh_ingest.artefacts import pack_vectors, unpack_chunks
+from corpusmesh_ingest.artefacts import pack_vectors, stage_artefact_key, unpack_chunks
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.records import embedded_text, title_of
 from corpusmesh_ingest.stages.artefact_access import read_artefacts
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
+
+_REFRESH_SECONDS = 10.0
 
 
 class EmbedStage:
@@ -78,7 +80,7 @@ class EmbedStage:
             count = len(chunks[version.ordinal])
             vectors[version.ordinal] = matrix[start : start + count]
             start += count
-        key = artefact_key(claim.tenant_id, claim.run_id, f"{claim.task_id}.vectors")
+        key = stage_artefact_key(claim.tenant_id, claim.run_id, claim.task_id, claim.stage)
         await self._objects.put(key, pack_vectors(vectors), timeout_seconds=context.remaining_seconds())
         context.reach("after_artefact")
         return StageOutcome(
@@ -91,7 +93,7 @@ class EmbedStage:
             service_identity("ingest", tenant_id=claim.tenant_id), claim.knowledge_base_id
         )
         if self._embedder.space.space_id != knowledge_base.space_id:
-            await self._embedder.refresh(deadline_seconds=context.remaining_seconds())
+            await self._embedder.refresh(deadline_seconds=min(context.remaining_seconds(), _REFRESH_SECONDS))
         if self._embedder.space.space_id != knowledge_base.space_id:
             raise FailedPreconditionError(
                 "SPACE_WITHOUT_MODEL",

@@ -8,11 +8,11 @@ from corpusmesh_core.documents import ParsedDocument
 from corpusmesh_core.errors import DocumentError, NotFoundError
 from corpusmesh_core.orchestration.values import PartFailure
 from corpusmesh_core.ports.metadata import DocumentStore
-from corpusmesh_core.ports.objects import ObjectStore, artefact_key, original_key
+from corpusmesh_core.ports.objects import ObjectStore, original_key
 from corpusmesh_core.ports.parsing import DocumentParser, ParseOptions, ParseRequest
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import pack_documents
+from corpusmesh_ingest.artefacts import pack_documents, stage_artefact_key
 from corpusmesh_runtime.worker import TaskContext
 
 _IN_MEMORY_BYTES = 4 * 1024 * 1024
@@ -74,7 +74,7 @@ class ParseStage:
                 parsed[version.ordinal] = result
         if not parsed:
             return StageOutcome(failures=tuple(failures))
-        key = artefact_key(claim.tenant_id, claim.run_id, f"{claim.task_id}.parsed")
+        key = stage_artefact_key(claim.tenant_id, claim.run_id, claim.task_id, claim.stage)
         artefact = await asyncio.to_thread(pack_documents, parsed)
         await self._objects.put(key, artefact, timeout_seconds=context.remaining_seconds())
         context.reach("after_artefact")

@@ -15,6 +15,7 @@ from corpusmesh_core.ports.objects import ObjectStore, artefacts_prefix, origina
 from corpusmesh_core.ports.work import StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import VersionRow
+from corpusmesh_ingest.stages.artefact_access import written_keys
 from corpusmesh_runtime.worker import TaskContext
 
 
@@ -49,15 +50,13 @@ class PurgeStage:
         """
         claim = context.claim
         versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
-        publishers = [Ordinal(part) for part in claim.parts]
-        if publishers:
-            await self._index.delete_by_publishers(
-                claim.tenant_id, publishers, timeout_seconds=context.remaining_seconds()
-            )
+        ordinals = [Ordinal(part) for part in claim.parts]
+        if ordinals:
+            await self._index.delete_made_of(claim.tenant_id, ordinals, timeout_seconds=context.remaining_seconds())
             left = await self._index.count(
                 claim.tenant_id,
                 None,
-                RecordSelection(publishers=publishers),
+                RecordSelection(made_of=ordinals),
                 timeout_seconds=context.remaining_seconds(),
             )
             if left:
@@ -80,7 +79,7 @@ class PurgeStage:
         if claim.stage is Stage.CLEANUP:
             return
         # An artefact holds a whole batch: it goes with the first of its documents, and the others can do without.
-        for key in {key for version in versions for key in version.artefacts.values()}:
+        for key in await written_keys(self._purges, claim.tenant_id, versions):
             await self._objects.delete(key, timeout_seconds=context.remaining_seconds())
 
         async def remove(sha256: str) -> None:
