@@ -267,7 +267,7 @@ class Worker:
             verdict=final.verdict,
             attempt=claim.attempt,
             part_count=len(claim.parts),
-            request_id=claim.headers.get("x-request-id", ""),
+            request_id=claim.headers.get("request_id", ""),
         )
         await self._answer(delivery, final)
 
