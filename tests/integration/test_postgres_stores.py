@@ -15,6 +15,7 @@ from corpusmesh_adapters.postgres import (
     WorkLimits,
     migrate,
 )
+from corpusmesh_adapters.postgres.uploads import allocate_ordinals
 from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import (
     AlreadyExistsError,
@@ -327,6 +328,71 @@ async def test_deleted_documents_leave_at_once_and_no_rollback_brings_them_back(
     assert again.unchanged == (False,)
     await metadata.work_off(owner.tenant_id)
     assert await metadata.published(owner, "kb") == {kept.ordinal, again.versions[0].ordinal}
+
+
+async def add_build(metadata: Metadata, owner: Identity, kb: str, kind: str) -> int:
+    """Publish a build, as a worker of trees or graphs would."""
+    async with metadata.database.tenant(owner.tenant_id) as connection:
+        ordinal = await allocate_ordinals(connection, owner.tenant_id, 1)
+        await connection.execute(
+            "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, ordinal, state, sources)"
+            " VALUES ($1, $2, $3, $4, $5, 'ready', '')",
+            owner.tenant_id,
+            f"{kb}-{ordinal}",
+            kb,
+            kind,
+            ordinal,
+        )
+    await metadata.snapshots.change(owner.tenant_id, kb, add=[ordinal], remove=[], created_by="run")
+    return ordinal
+
+
+async def test_build_passes_the_filter_on_documents_that_its_records_are_judged_by(metadata: Metadata) -> None:
+    owner = await metadata.tenant()
+    await metadata.knowledge_base(owner)
+    result = await metadata.ingest(owner, "kb", [upload("a.txt"), upload("b.txt")])
+    await metadata.work_off(owner.tenant_id)
+    build = await add_build(metadata, owner, "kb", "tree")
+    only_a = MetadataFilter(document_ids=(result.versions[0].document_id,))
+    inputs = await metadata.snapshots.visibility_inputs(owner, "kb", metadata_filter=only_a)
+    assert set(visible_bitmap(inputs)) == {result.versions[0].ordinal, build}
+    nowhere = MetadataFilter(conditions=(FilterCondition("no such key", FilterOperator.EXISTS),))
+    inputs = await metadata.snapshots.visibility_inputs(owner, "kb", metadata_filter=nowhere)
+    assert set(visible_bitmap(inputs)) == {build}, "with no source visible, neither rule shows a record of it"
+
+
+async def test_build_that_was_purged_comes_back_by_no_rollback_and_no_earlier_snapshot(metadata: Metadata) -> None:
+    owner = await metadata.tenant()
+    await metadata.knowledge_base(owner)
+    result = await metadata.ingest(owner, "kb", [upload("a.txt")])
+    await metadata.work_off(owner.tenant_id)
+    old = await add_build(metadata, owner, "kb", "tree")
+    earlier = (await metadata.snapshots.visibility_inputs(owner, "kb")).snapshot_id
+    new = await add_build(metadata, owner, "kb", "tree")
+    await metadata.snapshots.change(owner.tenant_id, "kb", add=[], remove=[old], created_by="run")
+    version = result.versions[0].ordinal
+    as_of = await metadata.snapshots.visibility_inputs(owner, "kb", snapshot_id=earlier)
+    assert set(visible_bitmap(as_of)) == {version, old}
+    async with metadata.database.tenant(owner.tenant_id) as connection:
+        await connection.execute(
+            "UPDATE corpusmesh.builds SET state = 'purged' WHERE tenant_id = $1 AND ordinal = $2", owner.tenant_id, old
+        )
+    as_of = await metadata.snapshots.visibility_inputs(owner, "kb", snapshot_id=earlier)
+    assert set(visible_bitmap(as_of)) == {version}
+    await metadata.snapshots.rollback(owner, "kb", earlier)
+    assert await metadata.published(owner, "kb") == {version}
+    assert new not in await metadata.published(owner, "kb")
+
+
+async def test_read_of_nothing_published_stays_that_after_the_first_publish(metadata: Metadata) -> None:
+    owner = await metadata.tenant()
+    await metadata.knowledge_base(owner)
+    before = await metadata.snapshots.visibility_inputs(owner, "kb")
+    assert before.snapshot_id == 0
+    await metadata.ingest(owner, "kb", [upload("a.txt")])
+    await metadata.work_off(owner.tenant_id)
+    again = await metadata.snapshots.visibility_inputs(owner, "kb", snapshot_id=0)
+    assert (again.snapshot_id, set(visible_bitmap(again))) == (0, set())
 
 
 async def test_bytes_uploaded_again_while_they_are_purged_are_put_back_and_then_kept(metadata: Metadata) -> None:

@@ -40,7 +40,7 @@ class PostgresSnapshotStore:
         Args:
             identity: Caller.
             knowledge_base_id: Knowledge base.
-            snapshot_id: An earlier snapshot; None for the current one.
+            snapshot_id: An earlier snapshot, 0 for that before the first; None for the current one.
             metadata_filter: The caller's filter.
 
         Returns:
@@ -69,7 +69,8 @@ class PostgresSnapshotStore:
             or not may_access(identity, row["owner_user_id"], Permission(row["permission"]), Access.READ)
         ):
             raise knowledge_base_not_found(knowledge_base_id)
-        if snapshot_id is not None and row["published"] is None:
+        # 0 is what a read says that found nothing published, and stays that.
+        if snapshot_id and row["published"] is None:
             raise _snapshot_not_found(snapshot_id)
         return VisibilityInputs(
             knowledge_base_id=knowledge_base_id,
@@ -141,7 +142,9 @@ class PostgresSnapshotStore:
             gone = await connection.fetch(
                 "SELECT v.ordinal FROM corpusmesh.versions v"
                 " JOIN corpusmesh.documents d USING (tenant_id, knowledge_base_id, document_id)"
-                " WHERE v.tenant_id = $1 AND v.ordinal = ANY ($2) AND (d.state <> 'active' OR v.state <> 'ready')",
+                " WHERE v.tenant_id = $1 AND v.ordinal = ANY ($2) AND (d.state <> 'active' OR v.state <> 'ready')"
+                " UNION ALL SELECT b.ordinal FROM corpusmesh.builds b"
+                " WHERE b.tenant_id = $1 AND b.ordinal = ANY ($2) AND b.state <> 'ready'",
                 identity.tenant_id,
                 wanted,
             )
