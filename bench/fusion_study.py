@@ -39,6 +39,7 @@ METHODS: dict[str, RankingOptions] = {
     "… one weight 0.5": RankingOptions(vector_weight=0.5),
     "… one weight 0.7": RankingOptions(vector_weight=0.7),
     "… one weight 0.8": RankingOptions(vector_weight=0.8),
+    "… gain 0.06": RankingOptions(scale=VectorScale(cross_script_gain=0.06)),
     "… no gain": RankingOptions(scale=VectorScale(cross_script_gain=0.0)),
     "… with pairs": RankingOptions(bigram_share=0.1),
 }

@@ -16,7 +16,7 @@ def test_seed_fusion_has_the_defaults_of_the_seed() -> None:
 
 def test_adaptive_fusion_trusts_words_more_where_terms_are_character_pairs() -> None:
     options = RetrievalPlan().ranking_options()
-    assert options.vector_weight_for(Script.SPACED) == 0.7
+    assert options.vector_weight_for(Script.SPACED) == 0.8
     assert options.vector_weight_for(Script.UNSPACED) == 0.5
     assert options.similarity_threshold == 0.0
 

@@ -166,6 +166,21 @@ def test_record_in_another_script_is_not_punished_for_its_words() -> None:
     assert ranked[0].similarity > _rank("why are range lookups fast", items, without)[0].similarity
 
 
+def test_record_in_another_script_does_not_pass_one_that_the_words_bear_out() -> None:
+    items = (
+        _candidate("chinese", "范围查询很快", bm25=0.0, cosine=0.95),
+        _candidate("next", "关于范围", bm25=0.0, cosine=0.94),
+        _candidate("english", "why range lookups are fast", bm25=9.0, cosine=0.8, ranks=(1, 1)),
+        _candidate("other", "something else", bm25=0.0, cosine=0.8),
+    )
+    assert _ids(_rank("why are range lookups fast", items)) == ["english", "chinese", "next", "other"]
+
+
+def test_text_that_mixes_scripts_is_foreign_to_no_question() -> None:
+    (mixed,) = _rank("tracks", (_candidate("m", "铺轨 making tracks 音乐剧", bm25=1.0, cosine=0.8),))
+    assert not mixed.explanation.is_cross_script
+
+
 def test_rank_features_are_added() -> None:
     items = (_candidate("a", "x y", bm25=1.0, cosine=0.8), _candidate("b", "x y", bm25=1.0, cosine=0.8))
     assert _ids(_rank("x y", items, features={"b": 0.1})) == ["b", "a"]

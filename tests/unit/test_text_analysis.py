@@ -98,6 +98,7 @@ def test_word_longer_than_the_index_takes_is_cut() -> None:
 def test_script_is_that_of_most_terms() -> None:
     assert script_of(analyze("什么是 MySQL 的范围查询").fine) is Script.UNSPACED
     assert script_of(analyze("the word 税 in a law").fine) is Script.SPACED
+    assert script_of(analyze("铺轨 making tracks 音乐剧").fine) is Script.MIXED
     assert script_of(()) is Script.SPACED
 
 

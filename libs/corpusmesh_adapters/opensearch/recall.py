@@ -88,8 +88,8 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
         legs.append((LEXICAL_LEG, {**common, "query": {"bool": {"must": [lexical], "filter": filters}}}))
     if vector is not None:
         legs.append((VECTOR_LEG, {**common, **_vector_search(vector, request.window, filters, lexical)}))
-        if lexical is not None and request.other_script_window:
-            other = Script.SPACED if script_of(request.terms.fine) is Script.UNSPACED else Script.UNSPACED
+        other = {Script.SPACED: Script.UNSPACED, Script.UNSPACED: Script.SPACED}.get(script_of(request.terms.fine))
+        if lexical is not None and other is not None and request.other_script_window:
             narrowed = [*filters, terms_query("script", [other.value])]
             search = _vector_search(vector, min(request.other_script_window, request.window), narrowed, lexical)
             legs.append((OTHER_SCRIPT_LEG, {**common, **search}))

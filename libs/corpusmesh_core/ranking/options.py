@@ -19,7 +19,7 @@ class Fusion(StrEnum):
 
 
 _WEIGHT_BY_FUSION = {Fusion.TERM_COVERAGE: 0.3, Fusion.MIN_MAX: 0.5, Fusion.Z_SCORE: 0.5}
-_WEIGHT_BY_SCRIPT = {Script.SPACED: 0.7, Script.UNSPACED: 0.5}
+_WEIGHT_BY_SCRIPT = {Script.SPACED: 0.8, Script.MIXED: 0.5, Script.UNSPACED: 0.5}
 _SEED_BIGRAM_SHARE = 0.1
 
 
@@ -34,7 +34,7 @@ class VectorScale:
     """
 
     floor: float = 0.7
-    cross_script_gain: float = 0.06
+    cross_script_gain: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RankingOptions:
     Attributes:
         fusion: How the legs become one order.
         vector_weight: Weight of the vector similarity, 0 to 1; None for the fusion's own: the seed's 0.3 for
-            TERM_COVERAGE, 0.5 for MIN_MAX and Z_SCORE; for the others 0.7, and 0.5 for a question in a script without
+            TERM_COVERAGE, 0.5 for MIN_MAX and Z_SCORE; for the others 0.8, and 0.5 for a question in a script without
             spaces, whose terms are pairs of characters and hold the order of words too.
         similarity_threshold: Candidates below it are dropped.
         bigram_share: Share of the term coverage that pairs of neighbouring terms have, 0 to 1; None for the fusion's

@@ -10,9 +10,11 @@ from corpusmesh_core.ports.index import Candidate, Candidates
 from corpusmesh_core.ranking.fusion import fuse_min_max, fuse_ranks, fuse_weighted, fuse_z_scores
 from corpusmesh_core.ranking.options import Fusion, RankingOptions
 from corpusmesh_core.ranking.signals import inverse_document_frequencies, scale_cosines, term_coverage
-from corpusmesh_core.text import QueryTerms, script_of
+from corpusmesh_core.text import QueryTerms, Script, script_of
 
 BELOW_THRESHOLD = "below_similarity_threshold"
+_BORNE_OUT = 0.2
+"""Term similarity from which the words of a question are seen to bear a record out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class ScoreExplanation:
         vector_weight: Weight of the vector similarity in `similarity`.
         is_cross_script: Whether question and record are of scripts that share no words, so that the vector similarity
             stands in for the term similarity.
-        similarity: (1 - vector_weight) * lexical.similarity + vector_weight * vector.similarity + rank_feature.
+        similarity: (1 - vector_weight) * lexical.similarity + vector_weight * vector.similarity + rank_feature; for a
+            record in another script at most a little less than the best one in the question's own.
         order_score: What the order is made of; the similarity itself but for rank, min-max and z-score fusion and for
             requests with one leg, which are ordered by that leg.
         dropped_because: Why it is not in the result; "" if it is.
@@ -112,6 +115,7 @@ def rank_candidates(
     similarity = fuse_weighted(
         signals.terms, signals.vectors, vector_weight=signals.vector_weight, rank_features=features
     )
+    similarity = _capped(similarity, signals)
     order_score = _order_score(items, signals, similarity, features, options)
     kept = similarity >= options.similarity_threshold
     order = np.lexsort((np.arange(len(items)), -order_score, ~kept))
@@ -157,9 +161,10 @@ def _signals(candidates: Candidates, terms: QueryTerms, options: RankingOptions)
     weights = inverse_document_frequencies(terms.fine, candidates.document_frequencies, candidates.document_count)
     coverage = term_coverage(terms, weights, items, bigram_share=options.effective_bigram_share)
     script = script_of(terms.fine)
-    is_cross_script = np.array(
-        [not terms.is_empty and bool(item.script) and item.script != script for item in items], dtype=np.bool_
-    )
+    # The seed's formula knows no scripts.
+    knows_scripts = options.fusion is not Fusion.TERM_COVERAGE and not terms.is_empty
+    other = {Script.SPACED: Script.UNSPACED, Script.UNSPACED: Script.SPACED}.get(script)
+    is_cross_script = np.array([knows_scripts and item.script == other for item in items], dtype=np.bool_)
     has_cosine = np.array([item.cosine is not None for item in items], dtype=np.bool_)
     cosines = np.array([item.cosine or 0.0 for item in items], dtype=np.float64)
     has_lexical_leg = not terms.is_empty and any(item.lexical_score is not None for item in items)
@@ -168,10 +173,9 @@ def _signals(candidates: Candidates, terms: QueryTerms, options: RankingOptions)
         vectors = np.clip(cosines, 0.0, 1.0)
     else:
         vectors = scale_cosines(cosines, is_cross_script, options.scale)
-        # Words cannot match across scripts, so their absence says nothing and meaning stands in; a name that both
-        # texts write alike is evidence on top (the two as independent: 1 - (1 - a)(1 - b)).
-        stand_in = 1.0 - (1.0 - vectors) * (1.0 - coverage)
-        coverage = np.where(is_cross_script & has_cosine, stand_in, coverage)
+        coverage = np.where(
+            is_cross_script & has_cosine, _stand_in(coverage, vectors, is_cross_script, has_cosine), coverage
+        )
     vectors = np.where(has_cosine, vectors, coverage)
     vector_weight = options.vector_weight_for(script)
     if not has_vector_leg:
@@ -179,6 +183,41 @@ def _signals(candidates: Candidates, terms: QueryTerms, options: RankingOptions)
     elif not has_lexical_leg:
         vector_weight = 1.0
     return _Signals(coverage, vectors, is_cross_script, has_lexical_leg, has_vector_leg, vector_weight)
+
+
+def _stand_in(
+    coverage: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    is_cross_script: NDArray[np.bool_],
+    has_cosine: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Estimate the term similarity that records would have if they were written in the question's script.
+
+    Words cannot match across scripts, so their absence says nothing. Meaning stands in, by the rate at which words
+    bear meaning out in the best record of the question's own script: at full rate any text of the other script would
+    pass the right answer. A name that both texts write alike is evidence on top, taken as independent.
+    """
+    rate = 1.0
+    own = np.flatnonzero(~is_cross_script & has_cosine & (vectors > 0.0))
+    if own.size:
+        best = own[np.argmax(coverage[own] + vectors[own])]
+        rate = min(1.0, float(coverage[best] / vectors[best]))
+    return np.asarray(1.0 - (1.0 - rate * vectors) * (1.0 - coverage), dtype=np.float64)
+
+
+def _capped(similarity: NDArray[np.float64], signals: _Signals) -> NDArray[np.float64]:
+    """Keep records of the other script behind the best record that the question's words bear out.
+
+    Across scripts similarity is an estimate: it may add to a good answer in the question's own language, not replace
+    it.
+    """
+    own = np.flatnonzero(~signals.is_cross_script & (signals.terms >= _BORNE_OUT))
+    if not own.size or not signals.is_cross_script.any():
+        return similarity
+    limit = float(similarity[own].max())
+    is_over = signals.is_cross_script & (similarity >= limit)
+    # The step is too small to matter and keeps the order among those that are held back.
+    return np.where(is_over, limit - 1e-6 * (2.0 - similarity), similarity)
 
 
 def _order_score(
