@@ -1,7 +1,7 @@
 """gRPC handlers: they connect wire messages to the searcher and the answerer."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
@@ -46,22 +46,17 @@ class RetrievalHandlers(RetrievalServiceServicer):
         position = SearchPosition(0, snapshots_of(request.as_of_snapshots, identifiers))
         if request.page_token:
             position = read_search_token(fingerprint, request.page_token)
+        plan = plan_of(request.plan, knowledge_base_ids=identifiers, page_size=page_size, settings=self._settings)
+        if position.window:
+            plan = replace(plan, window=position.window)
         outcome = await self._searcher.search(
             call,
-            SearchRequest(
-                knowledge_base_ids=identifiers,
-                query=request.query,
-                plan=plan_of(
-                    request.plan, knowledge_base_ids=identifiers, page_size=page_size, settings=self._settings
-                ),
-                snapshots=position.snapshots,
-            ),
+            SearchRequest(knowledge_base_ids=identifiers, query=request.query, plan=plan, snapshots=position.snapshots),
         )
         page = page_of(outcome.kept, offset=position.offset, page_size=page_size)
         more = ""
         if page.next_offset is not None:
-            pinned = {key: value for key, value in outcome.snapshots.items() if value}
-            more = make_search_token(fingerprint, SearchPosition(page.next_offset, pinned))
+            more = make_search_token(fingerprint, SearchPosition(page.next_offset, outcome.snapshots, plan.window))
         return pb.SearchChunksResponse(
             hits=[hit_to_wire(item) for item in page.items],
             next_page_token=more,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.index import MAX_WINDOW
 
 _MAX_TOKEN_CHARACTERS = 4096
 
@@ -18,11 +19,14 @@ class SearchPosition:
 
     Attributes:
         offset: Hits of the pages before.
-        snapshots: Snapshot by knowledge base; empty for the current ones.
+        snapshots: Snapshot by knowledge base, 0 where nothing was published; empty for the current ones.
+        window: Candidates of each leg on the first page, so that a page of another size cuts the same order; 0 for the
+            request's own.
     """
 
     offset: int
     snapshots: Mapping[str, int]
+    window: int = 0
 
 
 def fingerprint_of(request: bytes) -> str:
@@ -47,7 +51,8 @@ def make_search_token(fingerprint: str, position: SearchPosition) -> str:
     Returns:
         An opaque token.
     """
-    text = json.dumps([fingerprint, position.offset, dict(position.snapshots)], separators=(",", ":"))
+    place = [fingerprint, position.offset, dict(position.snapshots), position.window]
+    text = json.dumps(place, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
@@ -67,10 +72,12 @@ def read_search_token(fingerprint: str, token: str) -> SearchPosition:
     try:
         if len(token) > _MAX_TOKEN_CHARACTERS:
             raise ValueError
-        own, offset, snapshots = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        own, offset, snapshots, window = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         if own != fingerprint or type(offset) is not int or offset < 0 or not isinstance(snapshots, dict):
             raise ValueError
-        return SearchPosition(offset, {str(key): int(value) for key, value in snapshots.items()})
+        if type(window) is not int or not 0 <= window <= MAX_WINDOW:
+            raise ValueError
+        return SearchPosition(offset, {str(key): int(value) for key, value in snapshots.items()}, window)
     except (ValueError, TypeError, binascii.Error) as error:
         raise InvalidArgumentError(
             "PAGE_TOKEN_INVALID",

@@ -47,6 +47,21 @@ class SearchRequest:
     snapshots: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class SpaceView:
+    """What a request may see of one embedding space, from its first to its last stage.
+
+    Attributes:
+        space_id: The space.
+        knowledge_base_ids: The request's knowledge bases in it.
+        visibility: The bitmap of its one snapshot of each; every query of every stage carries a filter made of it.
+    """
+
+    space_id: str
+    knowledge_base_ids: tuple[str, ...]
+    visibility: Visibility
+
+
 @dataclass(slots=True)
 class SearchOutcome:
     """What a search found.
@@ -54,29 +69,34 @@ class SearchOutcome:
     Attributes:
         ranked: All candidates, the kept ones first, best first.
         snapshots: Snapshot that each knowledge base was searched at; 0 where nothing is published.
+        views: What the request may see, by space; a stage that asks the index takes it from here and from nowhere else.
         terms: Terms of the question.
         query_vector: Its vector; None without a vector leg.
         query_space_id: Space of that vector: it is compared with records of this space alone (FR-A11).
         unreachable: Legs that did not answer.
         notes: What the caller should know.
         stage_milliseconds: How long each stage took, in order.
-        visible_count: Ordinals that the caller may see and that the filters left.
     """
 
     ranked: tuple[RankedCandidate, ...] = ()
     snapshots: dict[str, int] = field(default_factory=dict)
+    views: tuple[SpaceView, ...] = ()
     terms: QueryTerms = field(default_factory=lambda: analyze_query(""))
     query_vector: NDArray[np.float32] | None = None
     query_space_id: str = ""
     unreachable: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     stage_milliseconds: dict[str, float] = field(default_factory=dict)
-    visible_count: int = 0
 
     @property
     def kept(self) -> tuple[RankedCandidate, ...]:
         """The candidates that are part of the result."""
         return tuple(item for item in self.ranked if item.is_kept)
+
+    @property
+    def visible_count(self) -> int:
+        """Ordinals that the caller may see and that the filters left."""
+        return sum(len(view.visibility.ordinals) for view in self.views)
 
 
 class Searcher:
@@ -114,19 +134,15 @@ class Searcher:
                 *(self._inputs(call, identifier, request) for identifier in request.knowledge_base_ids)
             )
             outcome.snapshots = {item.knowledge_base_id: item.snapshot_id for item in inputs}
+            outcome.views = _views(inputs)
         with _stage(outcome, "analyze"):
             outcome.terms = analyze_query(request.query)
             if outcome.terms.is_cut:
                 outcome.notes.append("the query was longer than a search reads; its last words were left out")
-        spaces: dict[str, list[VisibilityInputs]] = {}
-        for item in inputs:
-            spaces.setdefault(item.space_id, []).append(item)
         with _stage(outcome, "embed"):
-            outcome.query_vector = await self._embed(call, request, spaces, outcome)
+            outcome.query_vector = await self._embed(call, request, outcome)
         with _stage(outcome, "recall"):
-            found = await asyncio.gather(
-                *(self._recall(call, request, outcome, space, items) for space, items in spaces.items())
-            )
+            found = await asyncio.gather(*(self._recall(call, request, outcome, view) for view in outcome.views))
         with _stage(outcome, "score"):
             options = request.plan.ranking_options()
             ranked = [item for part in found for item in rank_candidates(part, outcome.terms, options)]
@@ -146,18 +162,15 @@ class Searcher:
         )
 
     async def _embed(
-        self,
-        call: CallContext,
-        request: SearchRequest,
-        spaces: Mapping[str, Sequence[VisibilityInputs]],
-        outcome: SearchOutcome,
+        self, call: CallContext, request: SearchRequest, outcome: SearchOutcome
     ) -> NDArray[np.float32] | None:
         if not request.plan.runs_vector or not request.query.strip():
             return None
+        spaces = {view.space_id for view in outcome.views}
         is_alone = request.plan.mode is SearchMode.VECTOR
         seconds = call.remaining_seconds()
         try:
-            if spaces.keys() != {self._embedder.space.space_id}:
+            if spaces != {self._embedder.space.space_id}:
                 await self._embedder.refresh(deadline_seconds=seconds * _EMBED_SHARE_OF_DEADLINE)
             own = self._embedder.space.space_id
             if own not in spaces:
@@ -187,37 +200,23 @@ class Searcher:
         return vector
 
     async def _recall(
-        self,
-        call: CallContext,
-        request: SearchRequest,
-        outcome: SearchOutcome,
-        space_id: str,
-        items: Sequence[VisibilityInputs],
+        self, call: CallContext, request: SearchRequest, outcome: SearchOutcome, view: SpaceView
     ) -> Candidates:
-        visible = BitMap()
-        for item in items:
-            visible |= visible_bitmap(item)
-        outcome.visible_count += len(visible)
-        if not visible:
+        if view.visibility.is_empty:
             return Candidates(())
-        visibility = Visibility(
-            ",".join(f"{item.knowledge_base_id}/{item.snapshot_id}" for item in items),
-            FrozenBitMap(visible),
-            max(item.next_ordinal for item in items),
-        )
         plan = request.plan
-        comparable = outcome.query_vector is not None and outcome.query_space_id == space_id
+        comparable = outcome.query_vector is not None and outcome.query_space_id == view.space_id
         terms = outcome.terms if plan.runs_lexical else analyze_query("")
         if terms.is_empty and not comparable:
             return Candidates(())
         candidates = await self._index.search(
             call.identity.tenant_id,
-            space_id,
+            view.space_id,
             RecallRequest(
                 terms=terms,
                 query_vector=outcome.query_vector if comparable else None,
-                visibility=build_filter(visibility, plan.kinds),
-                knowledge_base_ids=tuple(item.knowledge_base_id for item in items),
+                visibility=build_filter(view.visibility, plan.kinds),
+                knowledge_base_ids=view.knowledge_base_ids,
                 window=plan.window,
                 other_script_window=max(1, plan.window // 4) if plan.include_other_script else 0,
             ),
@@ -225,6 +224,24 @@ class Searcher:
         )
         outcome.unreachable.extend(candidates.incomplete_legs)
         return candidates
+
+
+def _views(inputs: Sequence[VisibilityInputs]) -> tuple[SpaceView, ...]:
+    spaces: dict[str, list[VisibilityInputs]] = {}
+    for item in inputs:
+        spaces.setdefault(item.space_id, []).append(item)
+    views: list[SpaceView] = []
+    for space_id, items in spaces.items():
+        visible = BitMap()
+        for item in items:
+            visible |= visible_bitmap(item)
+        visibility = Visibility(
+            ",".join(f"{item.knowledge_base_id}/{item.snapshot_id}" for item in items),
+            FrozenBitMap(visible),
+            max(item.next_ordinal for item in items),
+        )
+        views.append(SpaceView(space_id, tuple(item.knowledge_base_id for item in items), visibility))
+    return tuple(views)
 
 
 @contextmanager
