@@ -58,7 +58,7 @@ async def test_request_id_and_deadline_reach_the_service(mesh: GatewayMesh, http
     response = await http.get("/v1/knowledgeBases/a", headers=headers)
     _, call = mesh.seen.calls[-1]
     assert response.headers["x-request-id"] == call.request_id == "request-123"
-    assert 20 < call.remaining_seconds() <= 33
+    assert 20 < call.remaining_seconds() < 34  # gRPC rounds it up on the wire
 
 
 async def test_query_parameters_become_fields(mesh: GatewayMesh, http: httpx.AsyncClient) -> None:

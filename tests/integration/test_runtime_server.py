@@ -393,7 +393,7 @@ async def test_rest_of_the_deadline_and_request_id_are_passed_on_to_the_next_ser
             metadata = (("corpusmesh-request-id", "request-77"),)
             await KnowledgeBaseServiceStub(channel).GetKnowledgeBase(KB_A, timeout=42, metadata=metadata)
     assert seen[0].request_id == "request-77"
-    assert 20 < seen[0].remaining_seconds() <= 42
+    assert 20 < seen[0].remaining_seconds() < 43  # gRPC rounds it up on the wire
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
