@@ -65,8 +65,9 @@ class GrpcEmbedder:
             CorpusMeshError: What else the service answered.
         """
         try:
+            # Waits for a service that has just come back: gRPC tries again only after a pause of up to 3 seconds.
             response = await self._stub.ListModels(
-                pb.ListModelsRequest(), timeout=min(deadline_seconds, _REFRESH_SECONDS)
+                pb.ListModelsRequest(), timeout=deadline_seconds, wait_for_ready=True
             )
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -25,6 +25,7 @@ from corpusmesh_runtime.metrics import STAGE_DURATION_SECONDS
 from corpusmesh_runtime.tracing import tracer
 
 _FOREIGN_SPACE = "SPACE_WITHOUT_MODEL"
+_REFRESH_SECONDS = 2.0
 _EMBED_SHARE_OF_DEADLINE = 0.4
 """Of the caller's time; the rest is for the full-text search, which must not fail because the model is slow."""
 _log = get_logger(__name__)
@@ -171,7 +172,7 @@ class Searcher:
         seconds = call.remaining_seconds()
         try:
             if spaces != {self._embedder.space.space_id}:
-                await self._embedder.refresh(deadline_seconds=seconds * _EMBED_SHARE_OF_DEADLINE)
+                await self._embedder.refresh(deadline_seconds=min(_REFRESH_SECONDS, seconds * _EMBED_SHARE_OF_DEADLINE))
             own = self._embedder.space.space_id
             if own not in spaces:
                 raise UnavailableError(_FOREIGN_SPACE, "the model of this knowledge base is not loaded")

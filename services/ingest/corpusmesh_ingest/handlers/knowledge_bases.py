@@ -1,9 +1,8 @@
 """Handlers of `KnowledgeBaseService`."""
 
-import contextlib
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from pyroaring import BitMap
 
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
 from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import KnowledgeBaseServiceServicer
-from corpusmesh_core.errors import InvalidArgumentError, UnavailableError
+from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import EmbeddingSpace as IndexSpace
 from corpusmesh_core.ports.index import RecordIndex
@@ -26,7 +25,7 @@ from corpusmesh_core.ports.metadata import (
 from corpusmesh_core.tenancy import KnowledgeBase, Snapshot
 from corpusmesh_ingest.convert import chunk_config, knowledge_base_to_wire, permission_of, timestamp
 from corpusmesh_ingest.handlers.idempotency import once
-from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token
+from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, read_page_token
 from corpusmesh_ingest.names import parse_name
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.tracing import outgoing_headers
@@ -34,6 +33,7 @@ from corpusmesh_runtime.tracing import outgoing_headers
 _IDENTIFIER = re.compile(r"[a-z0-9-]{1,63}")
 _MAX_DISPLAY_NAME_CHARACTERS = 200
 _MAX_DESCRIPTION_CHARACTERS = 2000
+_EMBEDDER_SECONDS = 10.0
 _UPDATABLE = ("display_name", "description", "permission", "chunk_settings")
 
 
@@ -64,7 +64,7 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         """See the contract."""
         name = parse_name("knowledge base", request.name)
         row = await self._stores.knowledge_bases.get(require_call().identity, name.knowledge_base_id)
-        return await self._with_counts(row)
+        return (await self._with_counts([row]))[0]
 
     async def ListKnowledgeBases(
         self, request: pb.ListKnowledgeBasesRequest, context: Any
@@ -75,9 +75,7 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         rows = await self._stores.knowledge_bases.list(require_call().identity, after, size + 1)
         page = rows[:size]
         more = make_page_token("knowledgeBases", page[-1].knowledge_base_id) if len(rows) > size else ""
-        return pb.ListKnowledgeBasesResponse(
-            knowledge_bases=[await self._with_counts(row) for row in page], next_page_token=more
-        )
+        return pb.ListKnowledgeBasesResponse(knowledge_bases=await self._with_counts(page), next_page_token=more)
 
     async def CreateKnowledgeBase(self, request: pb.CreateKnowledgeBaseRequest, context: Any) -> pb.KnowledgeBase:
         """See the contract."""
@@ -117,9 +115,9 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         name = parse_name("knowledge base", request.parent, field="parent")
         size = page_size_of(request.page_size)
         listing = f"{request.parent}/snapshots"
-        before = read_page_token(listing, request.page_token)
+        before = read_page_number(listing, request.page_token)
         identity = require_call().identity
-        rows, current = await self._stores.snapshots.list(identity, name.knowledge_base_id, int(before or 0), size + 1)
+        rows, current = await self._stores.snapshots.list(identity, name.knowledge_base_id, before, size + 1)
         page = rows[:size]
         hidden = await self._hidden(name.knowledge_base_id)
         more = make_page_token(listing, str(page[-1].snapshot_id)) if len(rows) > size else ""
@@ -158,9 +156,8 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
                 "an identifier is 1 to 63 of a-z, 0-9 and -; leave it empty to have one made",
                 field="knowledge_base_id",
             )
-        with contextlib.suppress(UnavailableError):
-            # The model may have been changed since; a new knowledge base lives in the space of today's (FR-A11).
-            await self._stores.embedder.refresh(deadline_seconds=call.remaining_seconds())
+        # The model may have been changed since; a new knowledge base lives in the space of today's (FR-A11).
+        await self._stores.embedder.refresh(deadline_seconds=min(call.remaining_seconds(), _EMBEDDER_SECONDS))
         space = self._stores.embedder.space
         await self._stores.index.ensure_space(
             call.identity.tenant_id,
@@ -201,7 +198,7 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
             ),
         )
         await self._audit("knowledge_base.update", f"knowledgeBases/{name.knowledge_base_id}")
-        return await self._with_counts(row)
+        return (await self._with_counts([row]))[0]
 
     async def _rollback(self, request: pb.RollbackKnowledgeBaseRequest) -> pb.RollbackKnowledgeBaseResponse:
         name = parse_name("knowledge base", request.name)
@@ -217,9 +214,15 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         hidden = await self._hidden(name.knowledge_base_id)
         return pb.RollbackKnowledgeBaseResponse(snapshot=_snapshot_to_wire(snapshot, hidden, current=True))
 
-    async def _with_counts(self, row: KnowledgeBase) -> pb.KnowledgeBase:
-        documents, chunks = await self._stores.knowledge_bases.count(require_call().identity, row.knowledge_base_id)
-        return knowledge_base_to_wire(replace(row, document_count=documents, chunk_count=chunks))
+    async def _with_counts(self, rows: Sequence[KnowledgeBase]) -> list[pb.KnowledgeBase]:
+        counts = await self._stores.knowledge_bases.count(
+            require_call().identity, [row.knowledge_base_id for row in rows]
+        )
+        messages = []
+        for row in rows:
+            documents, chunks = counts[row.knowledge_base_id]
+            messages.append(knowledge_base_to_wire(replace(row, document_count=documents, chunk_count=chunks)))
+        return messages
 
     async def _hidden(self, knowledge_base_id: str) -> BitMap:
         """Ordinals that the caller may not count."""
