@@ -78,7 +78,7 @@ def read_search_token(fingerprint: str, token: str) -> SearchPosition:
         if type(window) is not int or not 0 <= window <= MAX_WINDOW:
             raise ValueError
         return SearchPosition(offset, {str(key): int(value) for key, value in snapshots.items()}, window)
-    except (ValueError, TypeError, binascii.Error) as error:
+    except (ValueError, TypeError, binascii.Error, RecursionError) as error:
         raise InvalidArgumentError(
             "PAGE_TOKEN_INVALID",
             "page_token must be the next_page_token of the same query; leave it empty for the first page",

@@ -3,11 +3,15 @@
 import base64
 import binascii
 import hashlib
+import re
 
 from corpusmesh_core.errors import InvalidArgumentError
 
 _DEFAULT_PAGE_SIZE = 50
 _MAX_PAGE_SIZE = 500
+_DIGEST_CHARACTERS = 8
+_KEY = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def page_size_of(page_size: int) -> int:
@@ -59,13 +63,33 @@ def read_page_token(listing: str, token: str) -> str:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError) as error:
         raise _invalid() from error
-    if not text.startswith(_digest(listing)):
+    # Anybody can make a token, so its key is as untrusted as any other input.
+    if not text.startswith(_digest(listing)) or not _KEY.fullmatch(text[_DIGEST_CHARACTERS:]):
         raise _invalid()
-    return text[8:]
+    return text[_DIGEST_CHARACTERS:]
+
+
+def read_page_number(listing: str, token: str) -> int:
+    """Read the token of a listing whose keys are numbers.
+
+    Args:
+        listing: What is listed.
+        token: What `make_page_token` made for the same listing; "" for the first page.
+
+    Returns:
+        The number before which the page begins; 0 for the first page.
+
+    Raises:
+        InvalidArgumentError: If it is no token of this listing.
+    """
+    key = read_page_token(listing, token)
+    if key and not _NUMBER.fullmatch(key):
+        raise _invalid()
+    return int(key or 0)
 
 
 def _digest(listing: str) -> str:
-    return hashlib.sha256(listing.encode()).hexdigest()[:8]
+    return hashlib.sha256(listing.encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def _invalid() -> InvalidArgumentError:
