@@ -216,8 +216,7 @@ class _GuardedCall:
             code = "CANCELLED"
             raise
         finally:
-            RPC_IN_FLIGHT.labels(self._method).dec()
-            RPC_DURATION_SECONDS.labels(self._method, code).observe(time.perf_counter() - started)
+            self._end(code, time.perf_counter() - started)
 
     async def _run_stream(
         self, inner: Any, request: Any, context: Context, request_streaming: bool
@@ -251,8 +250,20 @@ class _GuardedCall:
             code = "CANCELLED"
             raise
         finally:
-            RPC_IN_FLIGHT.labels(self._method).dec()
-            RPC_DURATION_SECONDS.labels(self._method, code).observe(time.perf_counter() - started)
+            self._end(code, time.perf_counter() - started)
+
+    def _end(self, code: str, duration_seconds: float) -> None:
+        """Count a call and leave its trace in the log: its request id is the same in every service it went through."""
+        RPC_IN_FLIGHT.labels(self._method).dec()
+        RPC_DURATION_SECONDS.labels(self._method, code).observe(duration_seconds)
+        _log.info(
+            "call ended",
+            method=self._method,
+            code=code,
+            duration_seconds=round(duration_seconds, 4),
+            request_id=self._request_id,
+            tenant_id=self._identity.tenant_id if self._identity is not None else "",
+        )
 
     async def _admit(
         self, request: Any, context: Context, request_streaming: bool, *, streaming: bool
