@@ -108,7 +108,7 @@ class UploadStream:
         """Give the messages of the stream, reading files in small pieces as the connection takes them.
 
         Yields:
-            Settings, then header and data of every document that can be read.
+            Settings, then header and data of every document that can be read, then the end.
         """
         yield pb.UploadDocumentsRequest(settings=self._settings)
         for position, item in enumerate(self._items):
@@ -122,6 +122,7 @@ class UploadStream:
                     yield message
             if position not in self._failures:
                 self.sent_count += 1
+        yield pb.UploadDocumentsRequest(end=pb.UploadEnd(document_count=self.sent_count))
 
     def result(self, response: pb.UploadDocumentsResponse) -> UploadResult:
         """Join the response of the mesh with what could not be read here.

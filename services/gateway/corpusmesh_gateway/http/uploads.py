@@ -84,6 +84,7 @@ async def raw_messages(
     async for piece in pieces:
         for data in _split(piece):
             yield pb.UploadDocumentsRequest(data=data)
+    yield _end_message(1)
 
 
 async def form_messages(
@@ -119,6 +120,7 @@ async def form_messages(
     except multipart.MultipartError as error:
         raise InvalidArgumentError("FORM_INVALID", f"the form cannot be read: {error}") from error
     form.check_end()
+    yield _end_message(form.document_count)
 
 
 class _Form:
@@ -129,6 +131,7 @@ class _Form:
         self._settings: dict[str, Any] = {}
         self._header: dict[str, Any] = {}
         self._begun = False
+        self.document_count = 0
         self._in_file = False
         self._field_name = ""
         self._field = bytearray()
@@ -163,6 +166,7 @@ class _Form:
             yield _settings_message(self._parent, self._settings)
         # The name is data: the ingest service never uses it as a path.
         yield _header_message({"display_name": part.filename, **self._header})
+        self.document_count += 1
         self._header = {}
 
     def _add_to_field(self, piece: Any) -> None:
@@ -209,6 +213,10 @@ def _header_message(header: dict[str, Any]) -> pb.UploadDocumentsRequest:
     message = from_dict({"header": header}, pb.UploadDocumentsRequest)
     assert isinstance(message, pb.UploadDocumentsRequest)
     return message
+
+
+def _end_message(document_count: int) -> pb.UploadDocumentsRequest:
+    return pb.UploadDocumentsRequest(end=pb.UploadEnd(document_count=document_count))
 
 
 def _split(piece: Any) -> Iterator[bytes]:

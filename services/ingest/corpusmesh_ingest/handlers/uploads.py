@@ -115,10 +115,16 @@ class UploadSession:
         """
         gate = asyncio.Semaphore(_PUTS_IN_FLIGHT)
         async with asyncio.TaskGroup() as group:
-            while (message := await pieces.take()) is not None:
+            while (message := await pieces.take()) is None or not message.HasField("end"):
+                if message is None:
+                    # A cancelled stream ends like a whole one: without its end the last document may be cut off.
+                    raise InvalidArgumentError(
+                        "UPLOAD_CUT_OFF", "the stream broke off before its end message; send it again", field="end"
+                    )
                 if message.WhichOneof("piece") != "header":
                     raise InvalidArgumentError(
-                        "UPLOAD_OUT_OF_ORDER", "the stream is: settings, then for every document a header and its data"
+                        "UPLOAD_OUT_OF_ORDER",
+                        "the stream is: settings, for every document a header and its data, then the end",
                     )
                 if len(self.results) >= self.limits.max_documents_per_upload:
                     raise InvalidArgumentError(
@@ -131,6 +137,12 @@ class UploadSession:
                     await self._accept(is_last=False)
             if not self.results:
                 raise InvalidArgumentError("UPLOAD_EMPTY", "the stream holds no document", field="header")
+            if message.end.document_count != len(self.results):
+                raise InvalidArgumentError(
+                    "UPLOAD_COUNT_MISMATCH",
+                    f"the end counts {message.end.document_count} documents, the stream held {len(self.results)}",
+                    field="end.document_count",
+                )
             await self._accept(is_last=True)
         run = f"knowledgeBases/{self.knowledge_base.knowledge_base_id}/runs/{self.run_id}" if self.run_id else ""
         return pb.UploadDocumentsResponse(run=run, documents=self.results)
