@@ -1,5 +1,6 @@
 """The checked-in reference pages say what the code says."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,14 @@ def test_reasons_are_found_in_calls_constants_and_failures_of_parts(tmp_path: Pa
         "| `QUEUE_FULL` | RESOURCE_EXHAUSTED | yes | the queue holds {size} of 7 texts |",
         "| `THING_NOT_FOUND` | NOT_FOUND | no | no such thing |",
     ]
+
+
+PROSE = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/guide/operations.md")
+
+
+@pytest.mark.parametrize("page", PROSE)
+def test_every_file_that_a_page_names_is_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    linked = {(ROOT / page).parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)}
+    named = {ROOT / path for path in re.findall(r"`((?:libs|services|tests|docs|protos)/[\w./]+\.\w+)`", text)}
+    assert sorted(str(path) for path in linked | named if not path.exists()) == []
