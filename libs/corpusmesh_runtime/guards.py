@@ -19,6 +19,4 @@ class StoreGuard:
 
     async def check(self, identity: Identity, knowledge_base_ids: Sequence[str], *, for_write: bool) -> None:
         """See `KnowledgeBaseGuard.check`."""
-        access = Access.WRITE if for_write else Access.READ
-        for identifier in knowledge_base_ids:
-            await self._knowledge_bases.get(identity, identifier, access)
+        await self._knowledge_bases.check(identity, knowledge_base_ids, Access.WRITE if for_write else Access.READ)

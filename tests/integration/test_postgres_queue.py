@@ -123,7 +123,7 @@ async def test_failed_part_is_named_and_the_others_are_published(metadata: Metad
     assert await metadata.published(owner, "kb") == {version.ordinal for version in result.versions} - {bad}
     patched = (await metadata.documents.versions_by_ordinal(owner.tenant_id, [result.versions[0].ordinal]))[0]
     assert (patched.title, patched.chunk_count, patched.artefacts) == ("T", 3, {"parsed": "k"})
-    assert (await metadata.knowledge_bases.count(owner, "kb")) == (3, 3)
+    assert await metadata.knowledge_bases.count(owner, ["kb"]) == {"kb": (3, 3)}
 
 
 async def test_batch_whose_worker_died_is_split_and_the_poison_ends_alone(metadata: Metadata, owner: Identity) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from corpusmesh_adapters.postgres.database import Connection, Database
-from corpusmesh_adapters.postgres.guards import require_knowledge_base, visibility_arguments, visible_document
+from corpusmesh_adapters.postgres.guards import VISIBLE_DOCUMENT, require_knowledge_base
 from corpusmesh_adapters.postgres.rows import to_knowledge_base
 from corpusmesh_adapters.postgres.run_creation import RunOrder, find_run, start_purge
 from corpusmesh_adapters.postgres.runs import cancel_run
 from corpusmesh_core.errors import AlreadyExistsError, ConflictError
 from corpusmesh_core.orchestration.values import RunKind
 from corpusmesh_core.ports.metadata import KnowledgeBaseChange
-from corpusmesh_core.tenancy.access import Access
+from corpusmesh_core.tenancy.access import Access, require_access, sees_every_document
 from corpusmesh_core.tenancy.identity import Identity, Role
 from corpusmesh_core.tenancy.publishing import load_bitmap
 from corpusmesh_core.tenancy.values import KnowledgeBase, Permission
@@ -87,38 +87,57 @@ class PostgresKnowledgeBaseStore:
         async with self._database.tenant(identity.tenant_id) as connection:
             return await require_knowledge_base(connection, identity, knowledge_base_id, access)
 
-    async def count(self, identity: Identity, knowledge_base_id: str) -> tuple[int, int]:
+    async def check(self, identity: Identity, knowledge_base_ids: Sequence[str], access: Access) -> None:
+        """See `KnowledgeBaseStore`.
+
+        Args:
+            identity: Caller.
+            knowledge_base_ids: Their ids.
+            access: What is wanted.
+        """
+        async with self._database.tenant(identity.tenant_id) as connection:
+            await _require_all(connection, identity, knowledge_base_ids, access)
+
+    async def count(self, identity: Identity, knowledge_base_ids: Sequence[str]) -> Mapping[str, tuple[int, int]]:
         """See `KnowledgeBaseStore`; both are counted from the rows, so that no counter can be wrong.
 
         Args:
             identity: Caller.
-            knowledge_base_id: Its id.
+            knowledge_base_ids: Their ids.
 
         Returns:
-            Living documents and published chunks that the caller may see.
+            By id: living documents and published chunks that the caller may see.
         """
         async with self._database.tenant(identity.tenant_id) as connection:
-            found = await require_knowledge_base(connection, identity, knowledge_base_id, Access.READ)
-            ordinals = await connection.fetchval(
-                "SELECT ordinals FROM corpusmesh.snapshots"
-                " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND snapshot_id = $3",
+            found = await _require_all(connection, identity, knowledge_base_ids, Access.READ)
+            published = await connection.fetch(
+                "SELECT s.ordinals FROM corpusmesh.snapshots s JOIN corpusmesh.knowledge_bases k"
+                " ON k.tenant_id = s.tenant_id AND k.knowledge_base_id = s.knowledge_base_id"
+                "   AND k.current_snapshot_id = s.snapshot_id"
+                " WHERE s.tenant_id = $1 AND s.knowledge_base_id = ANY ($2)",
                 identity.tenant_id,
-                knowledge_base_id,
-                found.current_snapshot_id,
+                list(knowledge_base_ids),
             )
-            row = await connection.fetchrow(
-                "SELECT count(DISTINCT d.document_id) AS document_count,"  # noqa: S608 - constants
-                " coalesce(sum(v.chunk_count) FILTER (WHERE v.ordinal = ANY ($3::int[])), 0) AS chunk_count"
-                " FROM corpusmesh.documents d"
-                " LEFT JOIN corpusmesh.versions v USING (tenant_id, knowledge_base_id, document_id)"
-                f" WHERE d.tenant_id = $1 AND d.knowledge_base_id = $2 AND {visible_document(4)}",
+            unbound = [base.knowledge_base_id for base in found if sees_every_document(identity, base.owner_user_id)]
+            condition = VISIBLE_DOCUMENT.format(
+                all="d.knowledge_base_id = ANY ($4::text[])", user="$5::text", groups="$6::text[]"
+            )
+            rows = await connection.fetch(
+                "SELECT d.knowledge_base_id, count(*) AS document_count,"  # noqa: S608 - constants
+                " coalesce(sum(v.chunk_count), 0) AS chunk_count FROM corpusmesh.documents d"
+                # Of a document's versions one at most is published, and ordinals are unique in the tenant.
+                " LEFT JOIN corpusmesh.versions v ON v.tenant_id = d.tenant_id AND v.ordinal = ANY ($3::int[])"
+                "   AND v.knowledge_base_id = d.knowledge_base_id AND v.document_id = d.document_id"
+                f" WHERE d.tenant_id = $1 AND d.knowledge_base_id = ANY ($2) AND {condition} GROUP BY 1",
                 identity.tenant_id,
-                knowledge_base_id,
-                load_bitmap(ordinals or b"").to_array().tolist(),
-                *visibility_arguments(identity, found.owner_user_id),
+                list(knowledge_base_ids),
+                [ordinal for row in published for ordinal in load_bitmap(row["ordinals"]).to_array()],
+                unbound,
+                identity.user_id,
+                list(identity.groups),
             )
-        assert row is not None, "an aggregate has one row"
-        return int(row["document_count"]), int(row["chunk_count"])
+        counts = {row["knowledge_base_id"]: (int(row["document_count"]), int(row["chunk_count"])) for row in rows}
+        return {identifier: counts.get(identifier, (0, 0)) for identifier in knowledge_base_ids}
 
     async def list(self, identity: Identity, after_key: str, limit: int) -> Sequence[KnowledgeBase]:
         """See `KnowledgeBaseStore`.
@@ -234,6 +253,18 @@ class PostgresKnowledgeBaseStore:
             ordinals = [row["ordinal"] for row in rows]
             order = RunOrder(RunKind.PURGE, identity.user_id, request_id, headers=headers)
             return await start_purge(connection, identity.tenant_id, knowledge_base_id, ordinals, order)
+
+
+async def _require_all(
+    connection: Connection, identity: Identity, knowledge_base_ids: Sequence[str], access: Access
+) -> list[KnowledgeBase]:
+    rows = await connection.fetch(
+        "SELECT * FROM corpusmesh.knowledge_bases WHERE tenant_id = $1 AND knowledge_base_id = ANY ($2)",
+        identity.tenant_id,
+        list(knowledge_base_ids),
+    )
+    by_id = {row["knowledge_base_id"]: to_knowledge_base(row) for row in rows}
+    return [require_access(identity, by_id.get(name), name, access) for name in knowledge_base_ids]
 
 
 async def _cancel_runs(connection: Connection, tenant_id: str, knowledge_base_id: str) -> None:

@@ -152,8 +152,20 @@ class KnowledgeBaseStore(Protocol):
         """
         ...
 
-    async def count(self, identity: Identity, knowledge_base_id: str) -> tuple[int, int]:
-        """Count the living documents that the caller may see, and the published chunks of them."""
+    async def check(self, identity: Identity, knowledge_base_ids: Sequence[str], access: Access) -> None:
+        """Check that the caller has the access to all of some knowledge bases, at one moment.
+
+        Raises:
+            NotFoundError: If one is unknown or forbidden.
+        """
+        ...
+
+    async def count(self, identity: Identity, knowledge_base_ids: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+        """Count, for each knowledge base, the living documents that the caller may see and their published chunks.
+
+        Raises:
+            NotFoundError: If one is unknown or forbidden.
+        """
         ...
 
     async def list(self, identity: Identity, after_key: str, limit: int) -> Sequence[KnowledgeBase]:

@@ -102,7 +102,8 @@ class DocumentHandlers(DocumentServiceServicer):
         identity = require_call().identity
         after = read_page_token(listing, request.page_token)
         rows = await self._stores.documents.list(identity, name.knowledge_base_id, after, size + 1)
-        total, _ = await self._stores.knowledge_bases.count(identity, name.knowledge_base_id)
+        counts = await self._stores.knowledge_bases.count(identity, [name.knowledge_base_id])
+        total, _ = counts[name.knowledge_base_id]
         page = rows[:size]
         more = make_page_token(listing, page[-1].document_id) if len(rows) > size else ""
         return pb.ListDocumentsResponse(
