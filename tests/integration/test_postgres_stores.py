@@ -28,7 +28,7 @@ from corpusmesh_core.errors import (
 from corpusmesh_core.orchestration.values import RunState, Stage
 from corpusmesh_core.ports.metadata import KnowledgeBaseChange
 from corpusmesh_core.ports.runs import IngestOptions
-from corpusmesh_core.tenancy import Identity, Role, Scope
+from corpusmesh_core.tenancy import Access, Identity, Role, Scope
 from corpusmesh_core.tenancy.keys import make_key, parse_key
 from corpusmesh_core.tenancy.values import AclEntry, DuplicatePolicy, Permission, VersionState
 from corpusmesh_core.tenancy.visibility import FilterCondition, FilterOperator, MetadataFilter, visible_bitmap
@@ -186,14 +186,14 @@ async def test_counts_are_right_after_concurrent_uploads_and_deletes_fr_a03(meta
     await metadata.knowledge_base(owner)
     uploads = [upload(f"doc {place}.txt") for place in range(20)]
     await asyncio.gather(*(metadata.ingest(owner, "kb", [one]) for one in uploads))
-    assert (await metadata.knowledge_bases.count(owner, "kb"))[0] == 20
+    assert (await metadata.knowledge_bases.count(owner, ["kb"]))["kb"][0] == 20
     listed = await metadata.documents.list(owner, "kb", "", 100)
     assert len(listed) == 20
     assert len({document.latest.ordinal for document in listed if document.latest}) == 20
     await asyncio.gather(
         *(metadata.documents.delete(owner, "kb", [document.document_id], "", {}) for document in listed[:7])
     )
-    assert (await metadata.knowledge_bases.count(owner, "kb"))[0] == 13
+    assert (await metadata.knowledge_bases.count(owner, ["kb"]))["kb"][0] == 13
     assert len(await metadata.documents.list(owner, "kb", "", 100)) == 13
 
 
@@ -395,6 +395,46 @@ async def test_read_of_nothing_published_stays_that_after_the_first_publish(meta
     assert (again.snapshot_id, set(visible_bitmap(again))) == (0, set())
 
 
+async def test_counts_of_many_knowledge_bases_are_those_of_each_by_the_callers_rights(metadata: Metadata) -> None:
+    owner = await metadata.tenant()
+    viewer = as_user(owner, "viewer", Role.VIEWER)
+    for name in ("one", "two", "none"):
+        await metadata.knowledge_base(owner, name)
+    hidden = replace(upload("hidden.txt"), acl=(AclEntry("user", "admin", "allow"),))
+    for name, uploads in (("one", [upload("a.txt"), hidden]), ("two", [upload("a.txt"), upload("b.txt")])):
+        result = await metadata.ingest(owner, name, uploads)
+        async with metadata.database.tenant(owner.tenant_id) as connection:
+            await connection.execute("UPDATE corpusmesh.versions SET chunk_count = 10 WHERE run_id = $1", result.run_id)
+    await metadata.work_off(owner.tenant_id)
+    await metadata.ingest(owner, "two", [upload("a.txt", "newer")])
+    names = ["one", "two", "none"]
+    assert await metadata.knowledge_bases.count(owner, names) == {"one": (2, 20), "two": (2, 20), "none": (0, 0)}
+    assert await metadata.knowledge_bases.count(viewer, names) == {"one": (1, 10), "two": (2, 20), "none": (0, 0)}
+    await metadata.knowledge_base(owner, "private", Permission.PRIVATE)
+    for wanted in (["one", "private"], ["one", "unknown"]):
+        with pytest.raises(NotFoundError):
+            await metadata.knowledge_bases.count(viewer, wanted)
+        with pytest.raises(NotFoundError):
+            await metadata.knowledge_bases.check(viewer, wanted, Access.READ)
+    await metadata.knowledge_bases.check(viewer, names, Access.READ)
+    with pytest.raises(NotFoundError):
+        await metadata.knowledge_bases.check(viewer, names, Access.WRITE)
+
+
+@pytest.mark.parametrize("metadata_of", [{"k": "a\x00b"}, {"\x00": "v"}])
+async def test_value_that_the_store_cannot_keep_is_the_callers_error(
+    metadata: Metadata, metadata_of: dict[str, str]
+) -> None:
+    owner = await metadata.tenant()
+    await metadata.knowledge_base(owner)
+    with pytest.raises(InvalidArgumentError) as caught:
+        await metadata.ingest(owner, "kb", [replace(upload("a.txt"), metadata=metadata_of)])
+    assert caught.value.reason == "VALUE_INVALID"
+    assert caught.value.__cause__ is None, "the driver's text quotes the value"
+    with pytest.raises(InvalidArgumentError):
+        await metadata.snapshots.visibility_inputs(owner, "kb", snapshot_id=2**40)
+
+
 async def test_bytes_uploaded_again_while_they_are_purged_are_put_back_and_then_kept(metadata: Metadata) -> None:
     owner = await metadata.tenant()
     await metadata.knowledge_base(owner)
@@ -514,7 +554,7 @@ async def test_document_access_lists_hide_before_the_query_leaves(metadata: Meta
         assert await metadata.published(caller, "kb") == {version.ordinal for version in expected}, caller
         listed = await metadata.documents.list(caller, "kb", "", 10)
         assert {document.document_id for document in listed} == {version.document_id for version in expected}
-        assert (await metadata.knowledge_bases.count(caller, "kb"))[0] == len(expected)
+        assert (await metadata.knowledge_bases.count(caller, ["kb"]))["kb"][0] == len(expected)
         for version in result.versions:
             if version not in expected:
                 with pytest.raises(NotFoundError):

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import asyncpg
 
-from corpusmesh_core.errors import ConflictError, OverloadedError, UnavailableError
+from corpusmesh_core.errors import ConflictError, InvalidArgumentError, OverloadedError, UnavailableError
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 """A connection in a transaction."""
@@ -197,6 +197,11 @@ class _translated:  # noqa: N801 - used like a function
             raise ConflictError(
                 "DATABASE_CONFLICT", "somebody changed the same rows at the same time; try again"
             ) from error
+        if isinstance(error, asyncpg.DataError):
+            # Alone: the driver's text quotes the value.
+            raise InvalidArgumentError(
+                "VALUE_INVALID", "a text holds a character that cannot be kept, such as NUL, or a number is too large"
+            ) from None
         if isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError | TimeoutError):
             raise UnavailableError(
                 "DATABASE_TIMEOUT", "the metadata store did not answer in time; try again"
