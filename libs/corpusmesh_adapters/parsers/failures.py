@@ -20,7 +20,7 @@ def encrypted(detail: str = "") -> DocumentError:
     return DocumentError(
         "DOCUMENT_ENCRYPTED",
         f"The document is encrypted{f' ({detail})' if detail else ''}. "
-        "Give its password with the upload, or upload it without protection.",
+        "Remove the protection and upload it again.",
         detail=detail,
     )
 
