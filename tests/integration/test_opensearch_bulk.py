@@ -131,7 +131,7 @@ async def test_fr_a18_only_refused_items_are_sent_again(
 ) -> None:
     await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
     busy.refuses_item = lambda record_id, count: int(record_id[1:]) % 3 == 0 and count == 1
-    result = await index.write(tenant_id, _SPACE.space_id, _records(1000), timeout_seconds=_SECONDS)
+    result = await index.write(tenant_id, _SPACE.space_id, _records(1000), epoch=1, timeout_seconds=_SECONDS)
     assert await _count(index, tenant_id) == 1000
     assert result.written_count == 1000
     assert result.resent_count == 334
@@ -144,7 +144,7 @@ async def test_fr_a18_whole_requests_that_are_refused_are_sent_again(
 ) -> None:
     await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
     busy.refuses_request = lambda number: number % 2 == 1
-    result = await index.write(tenant_id, _SPACE.space_id, _records(1000), timeout_seconds=_SECONDS)
+    result = await index.write(tenant_id, _SPACE.space_id, _records(1000), epoch=1, timeout_seconds=_SECONDS)
     assert result.written_count == await _count(index, tenant_id) == 1000
     assert result.request_count == busy.bulk_count
 
@@ -154,7 +154,7 @@ async def test_fr_a18_connection_dropped_after_the_bulk_was_applied_makes_no_dup
 ) -> None:
     await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
     busy.drops_answer = lambda number: number in {1, 5, 6}
-    result = await index.write(tenant_id, _SPACE.space_id, _records(1000), timeout_seconds=_SECONDS)
+    result = await index.write(tenant_id, _SPACE.space_id, _records(1000), epoch=1, timeout_seconds=_SECONDS)
     assert result.written_count == await _count(index, tenant_id) == 1000
     assert max(busy.applied.values()) > 1, "the proxy did drop an applied bulk"
 
@@ -165,7 +165,7 @@ async def test_fr_a18_items_that_stay_refused_fail_the_write_with_ids_and_reason
     await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
     busy.refuses_item = lambda record_id, _count: record_id in {"r7", "r77"}
     with pytest.raises(OverloadedError) as caught:
-        await index.write(tenant_id, _SPACE.space_id, _records(100), timeout_seconds=_SECONDS)
+        await index.write(tenant_id, _SPACE.space_id, _records(100), epoch=1, timeout_seconds=_SECONDS)
     assert set(caught.value.metadata["record_ids"].split()) == {"r7", "r77"}
     assert "429" in caught.value.metadata["reasons"]
     assert caught.value.retry_delay_seconds is not None
@@ -183,7 +183,7 @@ async def test_an_index_that_refuses_for_ever_ends_at_the_deadline(
     busy.refuses_request = lambda _number: True
     try:
         with pytest.raises(DeadlineExceededError):
-            await patient.write(tenant_id, _SPACE.space_id, _records(10), timeout_seconds=0.5)
+            await patient.write(tenant_id, _SPACE.space_id, _records(10), epoch=1, timeout_seconds=0.5)
     finally:
         await patient.close()
     assert await _count(index, tenant_id) == 0
@@ -195,7 +195,7 @@ async def test_bodies_stay_within_the_bound_of_bytes(
     small = OpenSearchRecordIndex(OpenSearchSettings(urls=(busy.url,), max_bulk_bytes=2_000))
     try:
         await small.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
-        result = await small.write(tenant_id, _SPACE.space_id, _records(30), timeout_seconds=_SECONDS)
+        result = await small.write(tenant_id, _SPACE.space_id, _records(30), epoch=1, timeout_seconds=_SECONDS)
         assert result.written_count == 30
         assert result.request_count == busy.bulk_count > 5
     finally:

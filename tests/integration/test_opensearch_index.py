@@ -2,15 +2,19 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 
+import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from corpusmesh_adapters.opensearch import OpenSearchRecordIndex, OpenSearchSettings
+from corpusmesh_adapters.opensearch.mapping import space_body
+from corpusmesh_adapters.opensearch.names import space_alias, space_index
 from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.documents import Box
 from corpusmesh_core.errors import (
+    ConflictError,
     DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
@@ -61,7 +65,7 @@ def _all_visible(*kinds: RecordKind, size: int = 100) -> VisibilityFilter:
 
 async def _fill(index: OpenSearchRecordIndex, tenant_id: str, records: list[Record]) -> None:
     await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
-    await index.write(tenant_id, _SPACE.space_id, records, timeout_seconds=_SECONDS)
+    await index.write(tenant_id, _SPACE.space_id, records, epoch=1, timeout_seconds=_SECONDS)
     await index.refresh(tenant_id, _SPACE.space_id, timeout_seconds=_SECONDS)
 
 
@@ -231,7 +235,7 @@ async def test_search_keeps_within_knowledge_bases_and_documents(index: OpenSear
 async def test_tenants_share_nothing_even_with_names_that_join_alike(index: OpenSearchRecordIndex) -> None:
     for tenant_id, space_id in (("a-b", "c"), ("a", "b-c")):
         await index.ensure_space(tenant_id, EmbeddingSpace(space_id, 8), timeout_seconds=_SECONDS)
-    await index.write("a-b", "c", [_chunk("x", "word", seed=1)], timeout_seconds=_SECONDS)
+    await index.write("a-b", "c", [_chunk("x", "word", seed=1)], epoch=1, timeout_seconds=_SECONDS)
     await index.refresh("a-b", "c", timeout_seconds=_SECONDS)
     try:
         assert await index.count("a-b", None, RecordSelection(), timeout_seconds=_SECONDS) == 1
@@ -250,7 +254,7 @@ async def test_space_is_made_once_by_many_at_the_same_time(index: OpenSearchReco
 
 async def test_writing_into_a_missing_space_makes_no_index(index: OpenSearchRecordIndex, tenant_id: str) -> None:
     with pytest.raises(NotFoundError):
-        await index.write(tenant_id, "nowhere", [_chunk("x", "word")], timeout_seconds=_SECONDS)
+        await index.write(tenant_id, "nowhere", [_chunk("x", "word")], epoch=1, timeout_seconds=_SECONDS)
     with pytest.raises(NotFoundError):
         await index.search(
             tenant_id,
@@ -278,7 +282,9 @@ async def test_bad_vector_is_refused_with_its_id_before_anything_is_written(
     )
     await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
     with pytest.raises(InvalidArgumentError) as caught:
-        await index.write(tenant_id, _SPACE.space_id, [_chunk("good", "x", seed=1), bad], timeout_seconds=_SECONDS)
+        await index.write(
+            tenant_id, _SPACE.space_id, [_chunk("good", "x", seed=1), bad], epoch=1, timeout_seconds=_SECONDS
+        )
     assert caught.value.metadata["record_ids"] == "bad"
     assert reason in caught.value.metadata["reasons"]
     await index.refresh(tenant_id, _SPACE.space_id, timeout_seconds=_SECONDS)
@@ -291,7 +297,9 @@ async def test_purge_removes_records_of_all_spaces_and_only_of_the_publisher(
     second = EmbeddingSpace("second-8", 8)
     await _fill(index, tenant_id, [_chunk("a", "x", ordinal=1, seed=1), _chunk("b", "x", ordinal=2, seed=2)])
     await index.ensure_space(tenant_id, second, timeout_seconds=_SECONDS)
-    await index.write(tenant_id, second.space_id, [_chunk("a", "x", ordinal=1, seed=1)], timeout_seconds=_SECONDS)
+    await index.write(
+        tenant_id, second.space_id, [_chunk("a", "x", ordinal=1, seed=1)], epoch=1, timeout_seconds=_SECONDS
+    )
     assert await index.delete_made_of(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 2
     assert await index.delete_made_of(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 0
     remaining = RecordSelection(publishers=[Ordinal(1), Ordinal(2)])
@@ -429,3 +437,40 @@ async def test_fr_a13_a_tenants_own_term_is_searched_as_a_phrase_without_writing
 async def test_single_character_is_found_inside_words(index: OpenSearchRecordIndex, tenant_id: str) -> None:
     await _fill(index, tenant_id, [_chunk("tax", "增值税法实施条例", seed=1), _chunk("other", "合同法", seed=2)])
     assert await _search_ids(index, tenant_id, "税") == ["tax"]
+
+
+async def test_worker_thought_dead_writes_nothing_over_a_later_attempt(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    async def write(text: str, epoch: int) -> None:
+        record = _chunk("1-0", text, seed=1)
+        await index.write(tenant_id, _SPACE.space_id, [record], epoch=epoch, timeout_seconds=_SECONDS)
+
+    await index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS)
+    await write("first", 1)
+    await write("second", 2)
+    await write("second", 2)
+    with pytest.raises(ConflictError) as caught:
+        await write("first", 1)
+    assert caught.value.reason == "RECORDS_FENCED"
+    await index.refresh(tenant_id, _SPACE.space_id, timeout_seconds=_SECONDS)
+    [record] = await index.fetch(tenant_id, _SPACE.space_id, ["1-0"], _all_visible(), timeout_seconds=_SECONDS)
+    assert record.text == "second"
+    # Removed after a failure, then tried again: every claim of a batch has a higher epoch than the one before.
+    assert await index.delete_made_of(tenant_id, [Ordinal(1)], timeout_seconds=_SECONDS) == 1
+    await write("third", 4)
+
+
+async def test_space_of_an_earlier_release_is_given_the_fields_it_lacks(
+    index: OpenSearchRecordIndex, tenant_id: str, stack_endpoints: StackEndpoints
+) -> None:
+    body = space_body(tenant_id, _SPACE, OpenSearchSettings(urls=()))
+    del body["mappings"]["properties"]["script"]
+    old_index = space_index(tenant_id, _SPACE.space_id).replace(".1", ".0")
+    async with httpx.AsyncClient(base_url=stack_endpoints.opensearch_url, timeout=_SECONDS) as client:
+        (await client.put(f"/{old_index}", json=body)).raise_for_status()
+        await _fill(index, tenant_id, [_chunk("a", "x", seed=1)])
+        answer = (await client.get(f"/{space_alias(tenant_id, _SPACE.space_id)}/_mapping")).json()
+    assert list(answer) == [old_index], "no second index stands behind the alias"
+    assert answer[old_index]["mappings"]["properties"]["script"] == {"type": "keyword"}
+    assert await index.count(tenant_id, _SPACE.space_id, RecordSelection(), timeout_seconds=_SECONDS) == 1

@@ -179,18 +179,21 @@ def to_record(record_id: str, source: Mapping[str, Any], vector: Sequence[float]
     )
 
 
-def to_lines(records: Sequence[Record]) -> list[tuple[str, bytes]]:
+def to_lines(records: Sequence[Record], epoch: int) -> list[tuple[str, bytes]]:
     """Make the bulk lines of records; slow enough (1 to 3 ms a record) to belong into a thread.
 
     Args:
         records: Records that passed `check_records`.
+        epoch: Fencing token, the external version of each record.
 
     Returns:
         Per record its id and its two lines: action and source.
     """
     lines: list[tuple[str, bytes]] = []
     for record in records:
-        action = json.dumps({"index": {"_id": record.record_id}}, ensure_ascii=False)
+        # "gte": the same attempt may send a record twice, where an answer was lost.
+        target = {"_id": record.record_id, "version": epoch, "version_type": "external_gte"}
+        action = json.dumps({"index": target}, ensure_ascii=False)
         source = json.dumps(to_source(record), ensure_ascii=False, separators=(",", ":"))
         # A lone surrogate, which a broken PDF can hold, is no UTF-8: it becomes "?".
         lines.append((record.record_id, f"{action}\n{source}\n".encode(errors="replace")))

@@ -10,7 +10,7 @@ import numpy as np
 from corpusmesh_adapters.opensearch import names
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record
 from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, visibility_query
-from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, space_body
+from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, properties, space_body
 from corpusmesh_adapters.opensearch.recall import merge_legs, multi_search_body, recall_legs
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
 from corpusmesh_adapters.opensearch.statistics import TermStatisticsCache
@@ -77,8 +77,8 @@ class OpenSearchRecordIndex:
     async def ensure_space(self, tenant_id: str, space: EmbeddingSpace, *, timeout_seconds: float) -> None:
         """See `RecordIndex.ensure_space`."""
         alias = names.space_alias(tenant_id, space.space_id)
-        if alias not in self._dimensions:
-            # Somebody else may have made it, now or long ago: then the mapping decides.
+        if alias not in self._dimensions and not await self._extend(alias, space, timeout_seconds):
+            # Somebody else may have made it meanwhile: then the mapping decides.
             with contextlib.suppress(AlreadyExistsError):
                 await self._transport.request(
                     "PUT",
@@ -97,12 +97,12 @@ class OpenSearchRecordIndex:
             )
 
     async def write(
-        self, tenant_id: str, space_id: str, records: Sequence[Record], *, timeout_seconds: float
+        self, tenant_id: str, space_id: str, records: Sequence[Record], *, epoch: int, timeout_seconds: float
     ) -> WriteResult:
         """See `RecordIndex.write`."""
         alias = names.space_alias(tenant_id, space_id)
         check_records(records, await self._dimension(alias, timeout_seconds=timeout_seconds))
-        return await self._writer.write(alias, records, timeout_seconds=timeout_seconds)
+        return await self._writer.write(alias, records, epoch=epoch, timeout_seconds=timeout_seconds)
 
     async def refresh(self, tenant_id: str, space_id: str, *, timeout_seconds: float) -> None:
         """See `RecordIndex.refresh`."""
@@ -230,6 +230,25 @@ class OpenSearchRecordIndex:
         raise UnavailableError(
             "INDEX_PURGE_INCOMPLETE", "some records are still being written; purge again", deleted=deleted_count
         )
+
+    async def _extend(self, alias: str, space: EmbeddingSpace, timeout_seconds: float) -> bool:
+        """Add this release's new fields to a space that an earlier one made; False where there is no such space.
+
+        The alias is asked for, not the index: beside one of another generation there must never be a second.
+        """
+        try:
+            response = await self._transport.request(
+                "GET", f"/{alias}/_mapping", timeout_seconds=timeout_seconds, is_repeatable=True
+            )
+        except NotFoundError:
+            return False
+        known = next(iter(response.values()))["mappings"]["properties"]
+        missing = {name: field for name, field in properties(space, self._settings).items() if name not in known}
+        if missing:
+            await self._transport.request(
+                "PUT", f"/{alias}/_mapping", body={"properties": missing}, timeout_seconds=timeout_seconds
+            )
+        return True
 
     async def _check_recall(self, alias: str, request: RecallRequest, timeout_seconds: float) -> None:
         if not 1 <= request.window <= MAX_WINDOW:

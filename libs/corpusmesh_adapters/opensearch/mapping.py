@@ -43,13 +43,23 @@ def space_body(tenant_id: str, space: EmbeddingSpace, settings: OpenSearchSettin
         "mappings": {
             "dynamic": "strict",
             "_meta": {"schema_generation": names.SCHEMA_GENERATION, "dimension": space.dimension},
-            "properties": _properties(space, settings),
+            "properties": properties(space, settings),
         },
         "aliases": {names.space_alias(tenant_id, space.space_id): {}, names.tenant_alias(tenant_id): {}},
     }
 
 
-def _properties(space: EmbeddingSpace, settings: OpenSearchSettings) -> dict[str, Any]:
+def properties(space: EmbeddingSpace, settings: OpenSearchSettings) -> dict[str, Any]:
+    """Describe the fields of a record.
+
+    Args:
+        space: The space.
+        settings: Engine and graph parameters.
+
+    Returns:
+        Mapping by field. A field that is added here reaches existing spaces by itself; one that changes needs a new
+        generation.
+    """
     return {
         "kind": _KEYWORD,
         "script": _KEYWORD,

@@ -12,6 +12,7 @@ from corpusmesh_adapters.opensearch.documents import to_lines
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
 from corpusmesh_adapters.opensearch.transport import Transport
 from corpusmesh_core.errors import (
+    ConflictError,
     DeadlineExceededError,
     InternalError,
     InvalidArgumentError,
@@ -52,12 +53,13 @@ class BulkWriter:
         self._settings = settings
         self._rng = rng
 
-    async def write(self, alias: str, records: Sequence[Record], *, timeout_seconds: float) -> WriteResult:
+    async def write(self, alias: str, records: Sequence[Record], *, epoch: int, timeout_seconds: float) -> WriteResult:
         """Write records that were checked before.
 
         Args:
             alias: Alias of the space; an index is never made by writing.
             records: The records; of two with one id the last wins.
+            epoch: Fencing token: what was written under a higher one stays.
             timeout_seconds: Deadline of the whole call.
 
         Returns:
@@ -65,6 +67,7 @@ class BulkWriter:
 
         Raises:
             InvalidArgumentError: If the index refused records for good.
+            ConflictError: If a later attempt has written one of them.
             OverloadedError: If records stayed refused after all attempts.
             DeadlineExceededError: If the time was over; a later call with the same records is safe.
         """
@@ -72,7 +75,7 @@ class BulkWriter:
         try:
             async with asyncio.timeout(timeout_seconds):
                 for start in range(0, len(records), _LINES_PER_STEP):
-                    lines = await asyncio.to_thread(to_lines, records[start : start + _LINES_PER_STEP])
+                    lines = await asyncio.to_thread(to_lines, records[start : start + _LINES_PER_STEP], epoch)
                     for batch in self._batches(lines):
                         await self._write_batch(alias, batch, progress, timeout_seconds)
         except TimeoutError as error:
@@ -172,6 +175,8 @@ class BulkWriter:
                 progress.written_count += 1
             elif status in _BUSY:
                 busy[record_id] = f"status {status}"
+            elif status == 409:
+                raise ConflictError("RECORDS_FENCED", "a later attempt has written these records", record_ids=record_id)
             elif status == 404:
                 raise NotFoundError("SPACE_NOT_FOUND", "the embedding space does not exist; create it first")
             else:

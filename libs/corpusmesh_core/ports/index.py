@@ -1,7 +1,7 @@
 """Port of the record index: write, count and remove records, and recall candidates for a question.
 
-One index holds all kinds of records of a tenant in one embedding space. Which space a knowledge base is read from
-stands with its snapshot, so a switch of spaces is one row too, and no stage looks it up twice.
+One index holds all kinds of records of a tenant in one embedding space. Which space a knowledge base is read from is
+told with its snapshot, by the same statement, so that a switch of spaces is one row too and no stage looks it up twice.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -165,14 +165,15 @@ class RecordIndex(Protocol):
         ...
 
     async def write(
-        self, tenant_id: str, space_id: str, records: Sequence[Record], *, timeout_seconds: float
+        self, tenant_id: str, space_id: str, records: Sequence[Record], *, epoch: int, timeout_seconds: float
     ) -> WriteResult:
-        """Write records; a record with an id that exists replaces the old one.
+        """Write records; a record with an id that exists replaces the old one, unless a later attempt wrote that.
 
         Args:
             tenant_id: The tenant.
             space_id: The space, which must exist.
             records: Records; those with a vector must have the dimension of the space.
+            epoch: Fencing token of the claim, at least 1: what was written under a higher one stays.
             timeout_seconds: Deadline.
 
         Returns:
@@ -183,6 +184,7 @@ class RecordIndex(Protocol):
                 nothing of the call was written if the fault could be seen before. `record_ids` is in the metadata.
             OverloadedError: If records stayed refused after all attempts; ids and reasons are in the metadata, and
                 the others are written.
+            ConflictError: RECORDS_FENCED if a later attempt has written one of them; the caller's claim is over.
             NotFoundError: If the space does not exist.
         """
         ...

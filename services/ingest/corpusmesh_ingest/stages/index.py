@@ -59,7 +59,11 @@ class IndexStage:
         for version in versions:
             records.extend(chunk_records(version, chunks[version.ordinal], vectors[version.ordinal]))
         await self._index.write(
-            claim.tenant_id, knowledge_base.space_id, records, timeout_seconds=context.remaining_seconds()
+            claim.tenant_id,
+            knowledge_base.space_id,
+            records,
+            epoch=claim.epoch,
+            timeout_seconds=context.remaining_seconds(),
         )
         context.reach("after_index")
         return StageOutcome()
