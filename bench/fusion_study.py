@@ -5,7 +5,7 @@
 EVAL_DIRECTORY holds one folder per set with `corpus.jsonl` and `queries.jsonl`; VECTOR_DIRECTORY holds
 `<set>.passages.npy` and `<set>.queries.npy` (for `xling` `xling.queries_en.npy` and `xling.queries_zh.npy`), unit norm,
 rows in the order of the files. BM25 is that of the index: same terms, fields, weights, k1 and b, in exact arithmetic.
-Settings are fixed on these development halves; the table goes into docs/adr/0004-fusion.md.
+Settings are fixed on these development halves; the table goes into docs/adr/0006-fusion.md.
 """
 
 import json

@@ -39,7 +39,7 @@ class VectorScale:
 
 @dataclass(frozen=True, slots=True)
 class RankingOptions:
-    """Settings of one ranking; defaults were fixed on the development halves of the evaluation sets (ADR-0004).
+    """Settings of one ranking; defaults were fixed on the development halves of the evaluation sets (ADR-0006).
 
     Attributes:
         fusion: How the legs become one order.
