@@ -96,3 +96,19 @@ class Record:
     questions: tuple[str, ...] = ()
     vector: NDArray[np.float32] | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def chunk_record_id(version: Ordinal, position: int) -> str:
+    """Name the record of a chunk.
+
+    Every record's id begins with the ordinal that publishes it: what is published is never written over, since another
+    version or build writes under ids of its own.
+
+    Args:
+        version: Its version.
+        position: Its place in the document, from 0, so that neighbours can be named too.
+
+    Returns:
+        The id, the same however often it is made.
+    """
+    return f"{version}-{position}"

@@ -16,8 +16,9 @@ from corpusmesh_core.tenancy import Identity, Role, Scope
 from corpusmesh_core.text import analyze_query
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.handlers import RetrievalHandlers
+from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.paging import SearchPosition, make_search_token, read_search_token
-from corpusmesh_retrieve.searching import Searcher, SearchOutcome, SearchRequest
+from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.context import CallContext, current_call
 
 SNAPSHOTS = {"shown": 5, "empty": 0}

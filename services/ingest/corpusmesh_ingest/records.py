@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.documents import Chunk
-from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.records import Record, RecordKind, chunk_record_id
 from corpusmesh_core.tenancy import VersionRow
 
 
@@ -53,7 +53,7 @@ def chunk_records(
     title = title_of(version)
     for chunk, vector in zip(chunks, vectors, strict=True):
         yield Record(
-            record_id=f"{version.ordinal}-{chunk.position}",
+            record_id=chunk_record_id(version.ordinal, chunk.position),
             kind=RecordKind.CHUNK,
             knowledge_base_id=version.knowledge_base_id,
             publisher=version.ordinal,

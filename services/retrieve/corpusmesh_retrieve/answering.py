@@ -20,7 +20,7 @@ from corpusmesh_core.errors import CorpusMeshError, DeadlineExceededError, Overl
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ranking import RankedCandidate
-from corpusmesh_retrieve.searching import SearchOutcome
+from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 

@@ -13,8 +13,9 @@ from corpusmesh_core.ranking import RankedCandidate, page_of
 from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.convert import hit_to_wire, page_size_of, plan_of, scores_to_wire, snapshots_of
+from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.paging import SearchPosition, fingerprint_of, make_search_token, read_search_token
-from corpusmesh_retrieve.searching import Searcher, SearchOutcome, SearchRequest
+from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.policy import knowledge_base_id_of
 
