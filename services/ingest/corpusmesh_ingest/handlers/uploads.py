@@ -158,6 +158,7 @@ class UploadSession:
         content: bytes | None = None
         try:
             _check_header(header)
+            self._check_size(len(head))
             if await _has_data(pieces):
                 # Larger than memory takes: the store reads on from the stream, which holds the caller back.
                 info = await self._store(self._chain(bytes(head), pieces))
@@ -174,6 +175,15 @@ class UploadSession:
             return
         self._pending.append(_Pending(place, header, stored, content))
         self._pending_bytes += len(head)
+
+    def _check_size(self, byte_count: int) -> None:
+        """Refuse what is too large already, before a task beside the stream does: its error would end the stream."""
+        if byte_count > self.limits.max_document_bytes:
+            raise InvalidArgumentError(
+                "OBJECT_TOO_LARGE",
+                f"the content is longer than {self.limits.max_document_bytes} bytes; send less or raise the limit",
+                limit_bytes=self.limits.max_document_bytes,
+            )
 
     async def _store_small(self, content: bytes, gate: asyncio.Semaphore) -> ObjectInfo:
         async with gate:
