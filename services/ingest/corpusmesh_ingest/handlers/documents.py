@@ -24,7 +24,7 @@ from corpusmesh_core.tenancy import Access, DocumentRow, VersionRow, VersionStat
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.convert import acl_of, document_to_wire, metadata_values, run_name, version_to_wire
 from corpusmesh_ingest.handlers.idempotency import once
-from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token
+from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, read_page_token
 from corpusmesh_ingest.handlers.uploads import Pieces, UploadGate, UploadSession
 from corpusmesh_ingest.names import ResourceName, parse_name
 from corpusmesh_ingest.stages.artefact_access import written_keys
@@ -33,6 +33,7 @@ from corpusmesh_runtime.tracing import outgoing_headers
 
 _PIECE_BYTES = 256 * 1024
 _HEADS_IN_FLIGHT = 8
+_MAX_TOTAL_DIGITS = 18
 _UPDATABLE = ("title", "metadata", "access")
 
 
@@ -100,12 +101,16 @@ class DocumentHandlers(DocumentServiceServicer):
         size = page_size_of(request.page_size)
         listing = f"{request.parent}/documents"
         identity = require_call().identity
-        after = read_page_token(listing, request.page_token)
+        counted, _, after = read_page_token(listing, request.page_token).rpartition(".")
         rows = await self._stores.documents.list(identity, name.knowledge_base_id, after, size + 1)
-        counts = await self._stores.knowledge_bases.count(identity, [name.knowledge_base_id])
-        total, _ = counts[name.knowledge_base_id]
+        if counted.isdecimal() and len(counted) <= _MAX_TOTAL_DIGITS:
+            # Of the first page: counting costs by the document, and all pages together must not cost its square.
+            total = int(counted)
+        else:
+            counts = await self._stores.knowledge_bases.count(identity, [name.knowledge_base_id])
+            total, _ = counts[name.knowledge_base_id]
         page = rows[:size]
-        more = make_page_token(listing, page[-1].document_id) if len(rows) > size else ""
+        more = make_page_token(listing, f"{total}.{page[-1].document_id}") if len(rows) > size else ""
         return pb.ListDocumentsResponse(
             documents=[document_to_wire(row, None) for row in page], next_page_token=more, total_size=total
         )
@@ -140,7 +145,7 @@ class DocumentHandlers(DocumentServiceServicer):
         name = parse_name("document", request.parent, field="parent")
         size = page_size_of(request.page_size)
         listing = f"{request.parent}/versions"
-        before = int(read_page_token(listing, request.page_token) or 0)
+        before = read_page_number(listing, request.page_token)
         identity = require_call().identity
         document = await self._stores.documents.get(identity, name.knowledge_base_id, name.identifier)
         rows = await self._stores.documents.list_versions(
