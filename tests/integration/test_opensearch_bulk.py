@@ -14,12 +14,12 @@ import pytest
 from corpusmesh_adapters.opensearch import OpenSearchRecordIndex, OpenSearchSettings
 from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import DeadlineExceededError, OverloadedError
-from corpusmesh_core.ports.index import EmbeddingSpace, RecordSelection
+from corpusmesh_core.ports.index import IndexSpace, RecordSelection
 from corpusmesh_core.records import Ordinal, Record, RecordKind
 
 pytestmark = pytest.mark.servers
 
-_SPACE = EmbeddingSpace("bulk-8", 8)
+_SPACE = IndexSpace("bulk-8", 8)
 _SECONDS = 60.0
 _REFUSED = {"status": 429, "error": {"type": "rejected_execution_exception", "reason": "queue is full"}}
 

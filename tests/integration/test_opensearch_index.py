@@ -21,7 +21,7 @@ from corpusmesh_core.errors import (
     NotFoundError,
     UnavailableError,
 )
-from corpusmesh_core.ports.index import EmbeddingSpace, RecallRequest, RecordSelection
+from corpusmesh_core.ports.index import IndexSpace, RecallRequest, RecordSelection
 from corpusmesh_core.ranking import RankingOptions, rank_candidates
 from corpusmesh_core.records import RULE_BY_KIND, Ordinal, Record, RecordKind
 from corpusmesh_core.text import analyze_query
@@ -29,7 +29,7 @@ from corpusmesh_core.visibility import SINGLE_SOURCE_KINDS, Visibility, Visibili
 
 pytestmark = pytest.mark.servers
 
-_SPACE = EmbeddingSpace("test-8", 8)
+_SPACE = IndexSpace("test-8", 8)
 _SECONDS = 30.0
 
 
@@ -234,7 +234,7 @@ async def test_search_keeps_within_knowledge_bases_and_documents(index: OpenSear
 
 async def test_tenants_share_nothing_even_with_names_that_join_alike(index: OpenSearchRecordIndex) -> None:
     for tenant_id, space_id in (("a-b", "c"), ("a", "b-c")):
-        await index.ensure_space(tenant_id, EmbeddingSpace(space_id, 8), timeout_seconds=_SECONDS)
+        await index.ensure_space(tenant_id, IndexSpace(space_id, 8), timeout_seconds=_SECONDS)
     await index.write("a-b", "c", [_chunk("x", "word", seed=1)], epoch=1, timeout_seconds=_SECONDS)
     await index.refresh("a-b", "c", timeout_seconds=_SECONDS)
     try:
@@ -247,7 +247,7 @@ async def test_tenants_share_nothing_even_with_names_that_join_alike(index: Open
 async def test_space_is_made_once_by_many_at_the_same_time(index: OpenSearchRecordIndex, tenant_id: str) -> None:
     await asyncio.gather(*(index.ensure_space(tenant_id, _SPACE, timeout_seconds=_SECONDS) for _ in range(8)))
     with pytest.raises(FailedPreconditionError) as caught:
-        await index.ensure_space(tenant_id, EmbeddingSpace(_SPACE.space_id, 9), timeout_seconds=_SECONDS)
+        await index.ensure_space(tenant_id, IndexSpace(_SPACE.space_id, 9), timeout_seconds=_SECONDS)
     assert caught.value.metadata["existing_dimension"] == "8"
     assert caught.value.metadata["requested_dimension"] == "9"
 
@@ -294,7 +294,7 @@ async def test_bad_vector_is_refused_with_its_id_before_anything_is_written(
 async def test_purge_removes_records_of_all_spaces_and_only_of_the_publisher(
     index: OpenSearchRecordIndex, tenant_id: str
 ) -> None:
-    second = EmbeddingSpace("second-8", 8)
+    second = IndexSpace("second-8", 8)
     await _fill(index, tenant_id, [_chunk("a", "x", ordinal=1, seed=1), _chunk("b", "x", ordinal=2, seed=2)])
     await index.ensure_space(tenant_id, second, timeout_seconds=_SECONDS)
     await index.write(

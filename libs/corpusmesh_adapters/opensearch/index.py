@@ -27,7 +27,7 @@ from corpusmesh_core.errors import (
 from corpusmesh_core.ports.index import (
     MAX_WINDOW,
     Candidates,
-    EmbeddingSpace,
+    IndexSpace,
     RecallRequest,
     RecordSelection,
     WriteResult,
@@ -74,7 +74,7 @@ class OpenSearchRecordIndex:
         if health["status"] == "red":
             raise UnavailableError("INDEX_UNAVAILABLE", "the index cluster is red: some data cannot be read")
 
-    async def ensure_space(self, tenant_id: str, space: EmbeddingSpace, *, timeout_seconds: float) -> None:
+    async def ensure_space(self, tenant_id: str, space: IndexSpace, *, timeout_seconds: float) -> None:
         """See `RecordIndex.ensure_space`."""
         alias = names.space_alias(tenant_id, space.space_id)
         if alias not in self._dimensions and not await self._extend(alias, space, timeout_seconds):
@@ -231,7 +231,7 @@ class OpenSearchRecordIndex:
             "INDEX_PURGE_INCOMPLETE", "some records are still being written; purge again", deleted=deleted_count
         )
 
-    async def _extend(self, alias: str, space: EmbeddingSpace, timeout_seconds: float) -> bool:
+    async def _extend(self, alias: str, space: IndexSpace, timeout_seconds: float) -> bool:
         """Add this release's new fields to a space that an earlier one made; False where there is no such space.
 
         The alias is asked for, not the index: beside one of another generation there must never be a second.

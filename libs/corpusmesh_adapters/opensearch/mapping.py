@@ -4,7 +4,7 @@ from typing import Any
 
 from corpusmesh_adapters.opensearch import names
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
-from corpusmesh_core.ports.index import EmbeddingSpace
+from corpusmesh_core.ports.index import IndexSpace
 
 VECTOR_FIELD = "vector"
 BM25_K1 = 0.9
@@ -19,7 +19,7 @@ _STORED_OBJECT = {"type": "object", "enabled": False}
 _TERMS = {"type": "text", "analyzer": "whitespace", "similarity": "bm25"}
 
 
-def space_body(tenant_id: str, space: EmbeddingSpace, settings: OpenSearchSettings) -> dict[str, Any]:
+def space_body(tenant_id: str, space: IndexSpace, settings: OpenSearchSettings) -> dict[str, Any]:
     """Make the body that creates the index of a space together with its aliases, which is one atomic step.
 
     Args:
@@ -49,7 +49,7 @@ def space_body(tenant_id: str, space: EmbeddingSpace, settings: OpenSearchSettin
     }
 
 
-def properties(space: EmbeddingSpace, settings: OpenSearchSettings) -> dict[str, Any]:
+def properties(space: IndexSpace, settings: OpenSearchSettings) -> dict[str, Any]:
     """Describe the fields of a record.
 
     Args:

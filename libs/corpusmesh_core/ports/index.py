@@ -20,7 +20,7 @@ MAX_WINDOW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingSpace:
+class IndexSpace:
     """Where vectors can be compared: one model, one dimension, unit norm.
 
     Attributes:
@@ -151,7 +151,7 @@ class RecordIndex(Protocol):
     `timeout_seconds`, which bounds the whole call, is over, and `OverloadedError` where the index refuses more work.
     """
 
-    async def ensure_space(self, tenant_id: str, space: EmbeddingSpace, *, timeout_seconds: float) -> None:
+    async def ensure_space(self, tenant_id: str, space: IndexSpace, *, timeout_seconds: float) -> None:
         """Make the index of a space if it is missing; any number of callers may do so at once.
 
         Args:
