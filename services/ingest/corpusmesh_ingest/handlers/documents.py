@@ -182,6 +182,8 @@ class DocumentHandlers(DocumentServiceServicer):
         name = parse_name("version", request.name)
         call = require_call()
         version = await self._version(name)
+        if version.publish_time is None or version.state is VersionState.CANCELLED:
+            await self._require_writer(name)
         first = pb.ReadOriginalResponse(
             media_type=version.media_type or "application/octet-stream",
             display_name=version.display_name,
@@ -273,9 +275,20 @@ class DocumentHandlers(DocumentServiceServicer):
             require_call().identity, name.knowledge_base_id, name.identifier, name.version + 1, 1
         )
         if not rows or rows[0].version != name.version or rows[0].state is VersionState.PURGED:
-            raise NotFoundError("VERSION_NOT_FOUND", "there is no such version, or you may not see it")
+            raise _version_not_found()
         return rows[0]
+
+    async def _require_writer(self, name: ResourceName) -> None:
+        """Keep a text that no snapshot shows, or that was taken back, to those who may write it."""
+        try:
+            await self._stores.knowledge_bases.check(require_call().identity, [name.knowledge_base_id], Access.WRITE)
+        except NotFoundError as error:
+            raise _version_not_found() from error
 
     async def _audit(self, action: str, resource: str) -> None:
         call = require_call()
         await self._stores.audit.append(call.identity, action, resource, "ok", call.request_id, {})
+
+
+def _version_not_found() -> NotFoundError:
+    return NotFoundError("VERSION_NOT_FOUND", "there is no such version, or you may not see it")
