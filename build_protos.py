@@ -73,8 +73,8 @@ def generate() -> int:
     )
     if status:
         return status
-    packages = {path.parent for path in (fresh / "corpusmesh").rglob("*_pb2.py")}
-    for package in packages | {parent for package in packages for parent in package.parents}:
+    leaves = {path.parent for path in (fresh / "corpusmesh").rglob("*_pb2.py")}
+    for package in leaves | {parent for leaf in leaves for parent in leaf.parents}:
         if fresh in package.parents:
             (package / "__init__.py").write_text('"""Generated from protos/ by `make proto`."""\n')
             (package / "py.typed").touch()
@@ -93,7 +93,7 @@ def get_build_hook() -> type[Any]:
 
         PLUGIN_NAME = "custom"
 
-        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's names
             """Generate the code.
 
             Args:

@@ -19,8 +19,7 @@ def encrypted(detail: str = "") -> DocumentError:
     """
     return DocumentError(
         "DOCUMENT_ENCRYPTED",
-        f"The document is encrypted{f' ({detail})' if detail else ''}. "
-        "Remove the protection and upload it again.",
+        f"The document is encrypted{f' ({detail})' if detail else ''}. Remove the protection and upload it again.",
         detail=detail,
     )
 

@@ -34,7 +34,7 @@ class GrpcEmbedder:
         Args:
             channel: Channel to the embed service that signs the caller's identity.
         """
-        self._stub: "EmbedServiceAsyncStub" = EmbedServiceStub(channel)
+        self._stub: EmbedServiceAsyncStub = EmbedServiceStub(channel)
         self._space: EmbeddingSpace | None = None
         self._max_input_tokens = 0
 

@@ -13,8 +13,7 @@ from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
 from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import KnowledgeBaseServiceServicer
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.embedding import Embedder
-from corpusmesh_core.ports.index import EmbeddingSpace as IndexSpace
-from corpusmesh_core.ports.index import RecordIndex
+from corpusmesh_core.ports.index import IndexSpace, RecordIndex
 from corpusmesh_core.ports.metadata import (
     AuditLog,
     IdempotencyStore,
