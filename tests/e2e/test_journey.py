@@ -69,3 +69,18 @@ async def test_the_same_upload_twice_changes_nothing(mesh: MeshHarness) -> None:
         again = await client.upload(base.name, [UploadItem("travel.md", OLD.encode())])
         assert again.documents[0].unchanged
         assert await mesh.count_records(tenant.tenant_id) == before == 1
+
+
+async def test_a_document_is_found_by_the_title_that_its_uploader_gave(mesh: MeshHarness) -> None:
+    tenant = await mesh.tenant()
+    async with mesh.client(tenant.owner_key) as client:
+        base = await knowledge_base(client)
+        items = [
+            UploadItem("a1.txt", b"He was a queen's brother and a count.", title="Boso of Arles"),
+            UploadItem("a2.txt", b"He was a king's brother and a duke.", title="Hugo of Tours"),
+        ]
+        upload = await client.upload(base.name, items)
+        run = await client.runs.wait(upload.run)
+        assert run.succeeded_count == 2
+        found = await client.search([base.name], "Hugo of Tours", page_size=1)
+        assert (found.hits[0].title, found.hits[0].place.display_name) == ("Hugo of Tours", "a2.txt")

@@ -133,11 +133,11 @@ async def _insert(
     first_ordinal = await allocate_ordinals(connection, identity.tenant_id, len(uploads))
     rows = await connection.fetch(
         "INSERT INTO corpusmesh.versions AS v (tenant_id, ordinal, knowledge_base_id, document_id, version,"  # noqa: S608
-        " display_name, original_sha256, size_bytes, media_type, config_hash, run_id, state)"
+        " display_name, original_sha256, size_bytes, media_type, title, config_hash, run_id, state)"
         " SELECT $1, $2 + u.place - 1, $3, u.document_id, u.version, u.display_name, u.sha256, u.size_bytes,"
-        "   u.media_type, $4, $5, 'pending'"
-        " FROM unnest($6::text[], $7::int[], $8::text[], $9::text[], $10::bigint[], $11::text[]) WITH ORDINALITY"
-        "   AS u(document_id, version, display_name, sha256, size_bytes, media_type, place)"
+        "   u.media_type, u.title, $4, $5, 'pending'"
+        " FROM unnest($6::text[], $7::int[], $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[])"
+        "   WITH ORDINALITY AS u(document_id, version, display_name, sha256, size_bytes, media_type, title, place)"
         f" RETURNING {VERSION_COLUMNS}",
         identity.tenant_id,
         first_ordinal,
@@ -150,6 +150,7 @@ async def _insert(
         [upload.original_sha256 for upload in uploads],
         [upload.size_bytes for upload in uploads],
         [upload.media_type for upload in uploads],
+        [upload.title for upload in uploads],
     )
     return {row["document_id"]: to_version(row) for row in rows}
 

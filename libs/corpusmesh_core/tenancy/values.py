@@ -144,7 +144,7 @@ class VersionRow:
         original_sha256: Hash of the original, lower-case hex; also its storage key.
         size_bytes: Size of the original.
         media_type: Decided from the content at parsing; the client's claim before.
-        title: Title found by the parser.
+        title: Title given by the caller, else that found by the parser.
         page_count: 0 where the format has none or before parsing.
         chunk_count: Records that the index must hold before it may be published.
         token_count: Tokens of its chunks.
