@@ -232,7 +232,8 @@ async def _patch_versions(connection: Connection, tenant_id: str, patches: tuple
     ]
     await connection.execute(
         "UPDATE corpusmesh.versions v SET media_type = coalesce(p.media_type, v.media_type),"
-        " title = CASE WHEN v.title = '' THEN coalesce(p.title, '') ELSE v.title END, page_count = coalesce(p.page_count, v.page_count),"
+        " title = CASE WHEN v.title = '' THEN coalesce(p.title, '') ELSE v.title END,"
+        " page_count = coalesce(p.page_count, v.page_count),"
         " chunk_count = coalesce(p.chunk_count, v.chunk_count), token_count = coalesce(p.token_count, v.token_count),"
         " artefacts = v.artefacts || p.artefacts, warnings = coalesce(p.warnings, v.warnings)"
         " FROM jsonb_to_recordset($2) AS p(ordinal int, media_type text, title text, page_count int, chunk_count int,"
