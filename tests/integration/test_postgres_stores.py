@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from corpusmesh_adapters.postgres import (
     PostgresRunStore,
     WorkLimits,
     migrate,
+    publishing,
 )
 from corpusmesh_adapters.postgres.uploads import allocate_ordinals
 from corpusmesh_app.stack import StackEndpoints
@@ -328,6 +330,43 @@ async def test_deleted_documents_leave_at_once_and_no_rollback_brings_them_back(
     assert again.unchanged == (False,)
     await metadata.work_off(owner.tenant_id)
     assert await metadata.published(owner, "kb") == {kept.ordinal, again.versions[0].ordinal}
+
+
+async def test_steps_of_a_long_run_do_not_push_out_the_snapshots_before_it(
+    metadata: Metadata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "KEPT_SNAPSHOT_COUNT", 3)
+    owner = await metadata.tenant()
+    await metadata.knowledge_base(owner)
+
+    async def publish(run_id: str, first: bool = False) -> int:
+        result = await metadata.ingest(
+            owner, "kb", [upload(f"{run_id}-{uuid.uuid4().hex}.txt")], run_id="" if first else run_id, is_last=False
+        )
+        await metadata.work_off(owner.tenant_id)
+        runs[run_id] = result.run_id
+        return (await metadata.snapshots.visibility_inputs(owner, "kb")).snapshot_id
+
+    async def grow_old() -> None:
+        async with metadata.database.system() as connection:
+            await connection.execute("UPDATE corpusmesh.snapshots SET create_time = create_time - interval '1 hour'")
+
+    async def kept() -> set[int]:
+        return {snapshot.snapshot_id for snapshot in (await metadata.snapshots.list(owner, "kb", 0, 100))[0]}
+
+    runs: dict[str, str] = {}
+    before = await publish("before", first=True)
+    steps = [await publish("long", first=True)]
+    steps += [await publish(runs["long"]) for _ in range(6)]
+    assert await kept() == {before, *steps}, "a reader who turns pages finds every step"
+    await grow_old()
+    last = await publish(runs["long"])
+    assert await kept() == {before, steps[-1], last}
+    await grow_old()
+    others = [await publish(f"run {place}", first=True) for place in range(4)]
+    await grow_old()
+    others.append(await publish("one more", first=True))
+    assert await kept() == set(others[-3:]), "beyond the count, what is old goes"
 
 
 async def add_build(metadata: Metadata, owner: Identity, kb: str, kind: str) -> int:

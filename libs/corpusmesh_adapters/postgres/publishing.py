@@ -8,7 +8,26 @@ from corpusmesh_adapters.postgres.database import Connection
 from corpusmesh_core.tenancy.publishing import VersionRef, plan_publish
 
 KEPT_SNAPSHOT_COUNT = 200
-"""Snapshots of a knowledge base that can be returned to."""
+"""Snapshots of a knowledge base that can be returned to; of the steps of one run the last one counts alone."""
+KEPT_STEP_SECONDS = 900
+"""How long every step of a run is kept, for readers who turn its pages."""
+
+# A long run makes hundreds of snapshots: they must not push out what was before it.
+_PRUNE = """
+    marked AS (
+        SELECT s.snapshot_id, s.create_time,
+            lead(s.snapshot_id) OVER (PARTITION BY s.created_by, s.reason ORDER BY s.snapshot_id) IS NOT NULL
+                AND EXISTS (SELECT FROM corpusmesh.runs r WHERE r.tenant_id = $1 AND r.run_id = s.created_by) AS is_step
+        FROM corpusmesh.snapshots s WHERE s.tenant_id = $1 AND s.knowledge_base_id = $2
+    ), pruned AS (
+        DELETE FROM corpusmesh.snapshots s USING marked m
+        WHERE s.tenant_id = $1 AND s.knowledge_base_id = $2 AND s.snapshot_id = m.snapshot_id
+          AND m.create_time < now() - make_interval(secs => $9)
+          AND (m.is_step OR m.snapshot_id <= (
+            SELECT o.snapshot_id FROM marked o WHERE NOT o.is_step
+            ORDER BY o.snapshot_id DESC OFFSET $8::int - 1 LIMIT 1))
+    )
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +81,9 @@ async def change_snapshot(
     """
     snapshot_id = current.last_snapshot_id + 1
     await connection.execute(
-        "WITH kept AS (INSERT INTO corpusmesh.snapshots"
+        "WITH kept AS (INSERT INTO corpusmesh.snapshots"  # noqa: S608 - a constant
         "   (tenant_id, knowledge_base_id, snapshot_id, parent_id, ordinals, reason, created_by)"
-        "   VALUES ($1, $2, $3, $4, $5, $6, $7)),"
-        " old AS (DELETE FROM corpusmesh.snapshots"
-        "   WHERE tenant_id = $1 AND knowledge_base_id = $2 AND snapshot_id <= $3::int - $8::int)"
+        f"   VALUES ($1, $2, $3, $4, $5, $6, $7)), {_PRUNE}"
         " UPDATE corpusmesh.knowledge_bases SET current_snapshot_id = $3, last_snapshot_id = $3"
         " WHERE tenant_id = $1 AND knowledge_base_id = $2",
         tenant_id,
@@ -77,6 +94,7 @@ async def change_snapshot(
         reason,
         created_by,
         KEPT_SNAPSHOT_COUNT,
+        KEPT_STEP_SECONDS,
     )
     body = {
         "tenant_id": tenant_id,
