@@ -64,13 +64,27 @@ class Frame:
             top: Its top edge.
 
         Returns:
-            The same rectangle as displayed, to a tenth of a point.
+            What of the rectangle is displayed, to a tenth of a point.
         """
-        x0, y0 = self._point(left, bottom)
-        x1, y1 = self._point(right, top)
+        x0, y0 = self._point(max(left, self.left), max(bottom, self.bottom))
+        x1, y1 = self._point(min(right, self.right), min(top, self.top))
         return Box(
             self.page, round(min(x0, x1), 1), round(min(y0, y1), 1), round(max(x0, x1), 1), round(max(y0, y1), 1)
         )
+
+    def shows(self, left: float, bottom: float, right: float, top: float) -> bool:
+        """Say whether any of a rectangle is displayed.
+
+        Args:
+            left: Its left edge in PDF coordinates.
+            bottom: Its bottom edge.
+            right: Its right edge.
+            top: Its top edge.
+
+        Returns:
+            False if all of it lies beside the page.
+        """
+        return right >= self.left and left <= self.right and top >= self.bottom and bottom <= self.top
 
     def _point(self, x: float, y: float) -> tuple[float, float]:
         if self.rotation == 90:
@@ -142,6 +156,8 @@ class LineReader:
             middle = pdfium_c.FPDFText_GetCharIndexFromTextIndex(textpage, (first + last) // 2)
             hyphenated = match.end() < len(text) and text[match.end()] in _HYPHENS
             line = self._line(textpage, frame, content.strip(), (begin, max(middle, begin), end), hyphenated=hyphenated)
+            if line is None:
+                continue
             if lines and _continues(lines[-1], line):
                 line = _joined(lines.pop(), line)
             lines.append(line)
@@ -149,7 +165,7 @@ class LineReader:
 
     def _line(
         self, textpage: pdfium.PdfTextPage, frame: Frame, text: str, indexes: tuple[int, int, int], *, hyphenated: bool
-    ) -> Line:
+    ) -> Line | None:
         begin, middle, end = indexes
         # The first character may be a bullet or a footnote's number in a size of its own.
         size, direction = self._size(textpage, frame, middle)
@@ -158,12 +174,16 @@ class LineReader:
         runs = self._runs(textpage, begin, end - begin + 1)
         if not runs:
             runs = [self._loose_box(textpage, begin, end)]
-        box = frame.box(
+        edges = (
             min(run[0] for run in runs),
             min(run[1] for run in runs),
             max(run[2] for run in runs),
             max(run[3] for run in runs),
         )
+        if not frame.shows(*edges):
+            # Left over from a larger page that was cut down: nobody can see it, so nothing is cited from it.
+            return None
+        box = frame.box(*edges)
         cells: tuple[tuple[str, Box], ...] = ()
         if direction == 0 and len(runs) > 1:
             cells = self._cells(textpage, frame, runs, size)
