@@ -299,6 +299,26 @@ def test_pdf_boxes_are_points_from_the_top_left():
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_pdf_text_beside_the_page_is_left_out_and_boxes_end_at_its_edge(rotation):
+    stream = io.BytesIO()
+    canvas = Canvas(stream, pagesize=(500, 500))
+    canvas.setPageRotation(rotation)
+    canvas.drawString(50, 200, "On the page")
+    canvas.drawString(470, 300, "Over the edge")
+    for x, y in ((50, -20), (50, 520), (520, 200), (-200, 200)):
+        canvas.drawString(x, y, "Beside the page")
+    canvas.save()
+    document = parse(stream.getvalue())
+    body = "\n".join(block.text for block in document.blocks)
+    assert "On the page" in body
+    assert "Over the edge" in body
+    assert "Beside" not in body
+    for box in (box for block in document.blocks for box in block.boxes):
+        assert 0 <= box.left <= box.right <= 500
+        assert 0 <= box.top <= box.bottom <= 500
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_pdf_boxes_of_turned_pages_lie_on_the_page_as_displayed(rotation):
     stream = io.BytesIO()
     canvas = Canvas(stream, pagesize=(600, 400))  # stored as 400 by 600 where the page is turned sideways

@@ -174,16 +174,16 @@ class LineReader:
         runs = self._runs(textpage, begin, end - begin + 1)
         if not runs:
             runs = [self._loose_box(textpage, begin, end)]
-        edges = (
+        runs = [run for run in runs if frame.shows(*run)]
+        if not runs:
+            # Left over from a larger page that was cut down: nobody can see it, so nothing is cited from it.
+            return None
+        box = frame.box(
             min(run[0] for run in runs),
             min(run[1] for run in runs),
             max(run[2] for run in runs),
             max(run[3] for run in runs),
         )
-        if not frame.shows(*edges):
-            # Left over from a larger page that was cut down: nobody can see it, so nothing is cited from it.
-            return None
-        box = frame.box(*edges)
         cells: tuple[tuple[str, Box], ...] = ()
         if direction == 0 and len(runs) > 1:
             cells = self._cells(textpage, frame, runs, size)
