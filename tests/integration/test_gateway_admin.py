@@ -78,12 +78,19 @@ def key_name(secret: str, user_id: str) -> str:
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.servers)])
-async def metadata(request: pytest.FixtureRequest) -> AsyncIterator[Metadata | None]:
+def server_dsn(request: pytest.FixtureRequest) -> str | None:
+    """Where Postgres is; None to keep members in memory. Not a coroutine: it may start the session's servers."""
     if request.param == "memory":
+        return None
+    return POSTGRES_DSN or request.getfixturevalue("stack_endpoints").postgres_dsn
+
+
+@pytest.fixture
+async def metadata(server_dsn: str | None) -> AsyncIterator[Metadata | None]:
+    if server_dsn is None:
         yield None
         return
-    dsn = POSTGRES_DSN or request.getfixturevalue("stack_endpoints").postgres_dsn
-    async with fresh_metadata(dsn) as made:
+    async with fresh_metadata(server_dsn) as made:
         yield made
 
 
