@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from corpusmesh_app.cli.failures import CommandFailedError, ExitStatus
-from corpusmesh_app.cli.mesh_files import RunningMesh, announce, withdraw
+from corpusmesh_app.cli.mesh_files import RunningMesh, announce, read_mesh, withdraw
 from corpusmesh_app.cli.output import Output
 from corpusmesh_app.local import run_mesh
+from corpusmesh_app.stack import running_pid
 from corpusmesh_core.errors import InternalError
 from corpusmesh_runtime.config import LogSettings
 from corpusmesh_runtime.logging import configure_logging
@@ -42,7 +43,8 @@ async def local_mesh(
         if not started.done():
             started.set_result(announce(data, gateway_grpc, gateway_http, config, os.environ))
 
-    withdraw(data)
+    if running_pid(data) is None:
+        withdraw(data)  # left by a mesh that was killed; a living one's must stay, for this one will be refused
     # Standard output belongs to the result; the services have a log of their own below the data folder.
     level = "warning" if output.as_json else "info"
     configure_logging(LogSettings(level=level, format="console"), service="stack")
@@ -62,6 +64,7 @@ async def local_mesh(
     finally:
         stop.set()
         stopped.cancel()
-        withdraw(data)
+        if (announced := read_mesh(data)) is not None and announced.pid == os.getpid():
+            withdraw(data)
         with contextlib.suppress(asyncio.CancelledError):
             await running
