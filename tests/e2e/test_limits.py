@@ -26,7 +26,7 @@ from corpusmesh_ingest.handlers.paging import make_page_token
 from tests.support.mesh import MeshHarness, TestTenant, knowledge_base
 from tests.support.mesh_probes import count_objects
 
-MAX_BYTES = 100_000
+MAX_BYTES = 5_000
 MAX_TASKS = 2
 MIB = 1024 * 1024
 
@@ -40,7 +40,7 @@ async def tight(distributed_mesh: MeshHarness) -> AsyncIterator[MeshHarness]:
             "CORPUSMESH_INGEST__MAX_DOCUMENT_BYTES": str(MAX_BYTES),
             "CORPUSMESH_INGEST__MAX_OPEN_TASKS_PER_TENANT": str(MAX_TASKS),
             "CORPUSMESH_INGEST__MAX_DOCUMENTS_PER_UPLOAD": "8",
-            "CORPUSMESH_INGEST__SPOOL_MEMORY_BYTES": "20000",
+            "CORPUSMESH_INGEST__SPOOL_MEMORY_BYTES": "2000",
         },
     )
     try:
@@ -101,7 +101,7 @@ async def test_a_document_that_is_too_large_is_refused_alone(
                 UploadItem("before.txt", b"It stands before the large one."),
                 UploadItem("just.txt", b"y" * MAX_BYTES),
                 UploadItem("large.txt", b"x" * (MAX_BYTES + 1)),
-                UploadItem("huge.txt", b"z" * (10 * MAX_BYTES)),
+                UploadItem("huge.txt", b"z" * (120 * MAX_BYTES)),
                 UploadItem("after.txt", b"It stands after the large one."),
             ],
         )
