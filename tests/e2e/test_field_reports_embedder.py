@@ -284,12 +284,28 @@ async def test_fr_a11_changed_model_never_fails_or_mixes_searches(
         assert "run the old model again and retry" in failure.error.message
 
         # The old model again, and nothing else was restarted: what it had made is whole, and the retry goes through.
+        done = asyncio.Event()
+        searching = asyncio.create_task(keep_searching(client, old, done))
         await mesh.restart("embed")
+        done.set()
+        assert await searching > 3
         await client.runs.retry(upload.run)
         assert (await client.runs.wait(upload.run)).failed_count == 0
         found = await client.search([old], "When does the ferry leave?")
         assert (list(found.unreachable), len(found.hits)) == ([], 2)
         assert all(hit.scores.vector_similarity != 0.0 for hit in found.hits)
+
+
+async def keep_searching(client: CorpusMeshClient, base: str, done: asyncio.Event) -> int:
+    """Search all the time; no search may fail or come back empty."""
+    count = 0
+    while not done.is_set():
+        found = await client.search([base], "When does the ferry leave?")
+        assert found.hits[0].place.display_name == "ferry.md"
+        assert list(found.unreachable) == ["vector"] or found.hits[0].scores.vector_similarity != 0.0
+        count += 1
+        await asyncio.sleep(0.1)
+    return count
 
 
 async def test_fr_a11_a_lying_model_is_refused_with_both_numbers(mesh: MeshHarness) -> None:
