@@ -422,7 +422,7 @@ async def test_one_relay_leads_and_another_takes_over(server_dsn: str) -> None:
                 await asyncio.sleep(0.1)
             assert any(message.subject.startswith("work.") for message in recorders[1 - leader].messages)
             async with asyncio.timeout(60):
-                while await _outbox_count(metadata):
+                while await _outbox_count(metadata):  # noqa: ASYNC110 - the database offers no event
                     await asyncio.sleep(0.1)
         finally:
             for task in tasks:
