@@ -47,6 +47,8 @@ _CLASS_BY_CODE: MappingProxyType[grpc.StatusCode, type[CorpusMeshError]] = Mappi
         grpc.StatusCode.RESOURCE_EXHAUSTED: OverloadedError,
         grpc.StatusCode.UNAVAILABLE: UnavailableError,
         grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceededError,
+        # Our own cancellation is no status: this is a server that ended while it worked on the call.
+        grpc.StatusCode.CANCELLED: UnavailableError,
     }
 )
 _CODE_BY_NUMBER = MappingProxyType({code.value[0]: code for code in grpc.StatusCode})

@@ -107,7 +107,7 @@ async def test_fr_a14_every_marker_leads_to_the_text_that_supports_it(
         assert len(pieces) > 10, "it came as it was made"
         assert summary.method == answer_pb.AnswerSummary.METHOD_MODEL
         assert summary.dropped_marker_count == 1
-        assert "99" not in summary.text
+        assert "[ID:99]" not in summary.text
         sentences = re.findall(r"The animal that guards gate (\w+)[^\[]*((?:\[ID:\d+\])+)", summary.text)
         assert len(sentences) == 6
         for gate, markers in sentences:
