@@ -85,7 +85,7 @@ def test_broken_or_contradicting_details_are_ignored(trailer: bytes) -> None:
     assert got.message == "gone"
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNIMPLEMENTED])
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNIMPLEMENTED])
 def test_other_codes_are_internal(code: grpc.StatusCode) -> None:
     bare = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "text")
     assert type(error_from_rpc(bare)) is InternalError
@@ -93,3 +93,8 @@ def test_other_codes_are_internal(code: grpc.StatusCode) -> None:
 
 def test_retry_delay_is_read_from_the_details() -> None:
     assert retry_delay_seconds(over_the_wire(OverloadedError("FULL", "full", retry_delay_seconds=0.25))) == 0.25
+
+
+def test_a_server_that_ended_during_the_call_is_unavailable() -> None:
+    bare = grpc.aio.AioRpcError(grpc.StatusCode.CANCELLED, grpc.aio.Metadata(), grpc.aio.Metadata(), "ended")
+    assert isinstance(error_from_rpc(bare), UnavailableError)
