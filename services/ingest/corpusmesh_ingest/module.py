@@ -1,10 +1,8 @@
 """The ingest service as one unit that a process starts and stops, and the stages of its worker."""
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import grpc.aio
 
@@ -37,12 +35,8 @@ from corpusmesh_ingest.stages.index import IndexStage
 from corpusmesh_ingest.stages.parse import ParseStage
 from corpusmesh_ingest.stages.publish import PublishStage
 from corpusmesh_ingest.stages.purge import PurgeStage
-from corpusmesh_runtime.authenticators import SignedIdentityAuthenticator
-from corpusmesh_runtime.guards import StoreGuard
 from corpusmesh_runtime.identity import IdentitySigner
-from corpusmesh_runtime.interceptor import GuardInterceptor
-from corpusmesh_runtime.policy import rules_of
-from corpusmesh_runtime.server import MeshServer
+from corpusmesh_runtime.service import GuardedService
 from corpusmesh_runtime.worker import StageHandler
 
 INGEST_SERVICE_NAMES: Final = tuple(
@@ -74,7 +68,7 @@ class IngestStores:
     embedder: Embedder
 
 
-class IngestService:
+class IngestService(GuardedService):
     """The gRPC server of the ingest service; an asynchronous context manager."""
 
     def __init__(
@@ -113,39 +107,14 @@ class IngestService:
             )
         )
         self._runs = RunHandlers(stores.runs, events, stores.idempotency)
-        guard = GuardInterceptor(
-            rules_of(INGEST_SERVICE_NAMES),
-            SignedIdentityAuthenticator(signer),
-            StoreGuard(stores.knowledge_bases),
+        super().__init__(
+            "ingest",
             settings.server,
+            service_names=INGEST_SERVICE_NAMES,
+            register=self._register,
+            knowledge_bases=stores.knowledge_bases,
+            signer=signer,
         )
-        self._server = MeshServer(
-            settings.server, service_names=INGEST_SERVICE_NAMES, interceptors=[guard], register=self._register
-        )
-        self._stack = AsyncExitStack()
-        self._is_ready = False
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return self._server.port
-
-    def readiness(self) -> dict[str, bool]:
-        """Tell which parts are ready, for `/readyz`."""
-        return {"ingest": self._is_ready}
-
-    async def __aenter__(self) -> Self:
-        await self._server.start()
-        self._stack.push_async_callback(self._server.stop)
-        await self._server.set_serving(serving=True)
-        self._is_ready = True
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._is_ready = False
-        await self._stack.aclose()
 
     def _register(self, server: grpc.aio.Server) -> None:
         add_KnowledgeBaseServiceServicer_to_server(self._knowledge_bases, server)

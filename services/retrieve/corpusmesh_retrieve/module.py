@@ -1,8 +1,6 @@
 """The retrieve service as one unit that a process starts and stops."""
 
-from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import grpc.aio
 
@@ -14,12 +12,8 @@ from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.handlers import AnswerHandlers, ModelBounds, RetrievalHandlers
 from corpusmesh_retrieve.searching import Searcher
-from corpusmesh_runtime.authenticators import SignedIdentityAuthenticator
-from corpusmesh_runtime.guards import StoreGuard
 from corpusmesh_runtime.identity import IdentitySigner
-from corpusmesh_runtime.interceptor import GuardInterceptor
-from corpusmesh_runtime.policy import rules_of
-from corpusmesh_runtime.server import MeshServer
+from corpusmesh_runtime.service import GuardedService
 
 RETRIEVE_SERVICE_NAMES: Final = tuple(
     service.full_name
@@ -28,7 +22,7 @@ RETRIEVE_SERVICE_NAMES: Final = tuple(
 )
 
 
-class RetrieveService:
+class RetrieveService(GuardedService):
     """The gRPC server of the retrieve service; an asynchronous context manager."""
 
     def __init__(
@@ -53,39 +47,14 @@ class RetrieveService:
         """
         self._retrieval = RetrievalHandlers(searcher, settings)
         self._answers = AnswerHandlers(searcher, answerer, settings, bounds)
-        guard = GuardInterceptor(
-            rules_of(RETRIEVE_SERVICE_NAMES),
-            SignedIdentityAuthenticator(signer),
-            StoreGuard(knowledge_bases),
+        super().__init__(
+            "retrieve",
             settings.server,
+            service_names=RETRIEVE_SERVICE_NAMES,
+            register=self._register,
+            knowledge_bases=knowledge_bases,
+            signer=signer,
         )
-        self._server = MeshServer(
-            settings.server, service_names=RETRIEVE_SERVICE_NAMES, interceptors=[guard], register=self._register
-        )
-        self._stack = AsyncExitStack()
-        self._is_ready = False
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return self._server.port
-
-    def readiness(self) -> dict[str, bool]:
-        """Tell which parts are ready, for `/readyz`."""
-        return {"retrieve": self._is_ready}
-
-    async def __aenter__(self) -> Self:
-        await self._server.start()
-        self._stack.push_async_callback(self._server.stop)
-        await self._server.set_serving(serving=True)
-        self._is_ready = True
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._is_ready = False
-        await self._stack.aclose()
 
     def _register(self, server: grpc.aio.Server) -> None:
         add_RetrievalServiceServicer_to_server(self._retrieval, server)
