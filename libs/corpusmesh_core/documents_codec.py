@@ -1,16 +1,27 @@
 """Plain forms of parsed documents and chunks, for artefacts that one stage hands to the next.
 
-The forms hold only dicts, lists, strings, ints and floats, so that msgpack or JSON carries them as they are. Each has a
+The forms hold only dicts, lists, strings, bytes, ints and floats, so that msgpack carries them as they are. Each has a
 format number: a reader refuses one that it does not know instead of guessing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from corpusmesh_core.documents import Block, BlockKind, Box, Chunk, OutlineEntry, ParsedDocument, Table
+from corpusmesh_core.documents import (
+    Block,
+    BlockKind,
+    Box,
+    CellSpan,
+    Chunk,
+    ChunkRole,
+    OutlineEntry,
+    ParsedDocument,
+    Picture,
+    Table,
+)
 from corpusmesh_core.errors import InvalidArgumentError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Number of the form written here; raised whenever a reader of the old form would misread the new one."""
 
 Plain = dict[str, Any]
@@ -24,7 +35,8 @@ def document_to_plain(document: ParsedDocument) -> Plain:
         document: What a parser made.
 
     Returns:
-        A tree of dicts, lists, strings and numbers; boxes are flat lists of five numbers, points to two decimals.
+        A tree of dicts, lists, strings, bytes and numbers; boxes are flat lists of five numbers, points to two
+        decimals.
     """
     return {
         "format": FORMAT,
@@ -36,6 +48,9 @@ def document_to_plain(document: ParsedDocument) -> Plain:
         "warnings": list(document.warnings),
         "metadata": dict(document.metadata),
         "blocks": [_block_to_plain(block) for block in document.blocks],
+        "pictures": [_picture_to_plain(picture) for picture in document.pictures],
+        "page_images": [_picture_to_plain(picture) for picture in document.page_images],
+        "recognized_pages": list(document.recognized_pages),
     }
 
 
@@ -65,18 +80,7 @@ def chunks_to_plain(chunks: Sequence[Chunk]) -> Plain:
     """
     return {
         "format": FORMAT,
-        "chunks": [
-            {
-                "position": chunk.position,
-                "text": chunk.text,
-                "path": list(chunk.heading_path),
-                "page": chunk.page,
-                "boxes": _boxes_to_plain(chunk.boxes),
-                "tokens": chunk.token_count,
-                "kind": chunk.block_kind.value,
-            }
-            for chunk in chunks
-        ],
+        "chunks": [_chunk_to_plain(chunk) for chunk in chunks],
     }
 
 
@@ -121,22 +125,69 @@ def _document(plain: Mapping[str, Any]) -> ParsedDocument:
         outline=tuple(OutlineEntry(title, level, page) for title, level, page in plain["outline"]),
         warnings=tuple(plain["warnings"]),
         metadata=dict(plain["metadata"]),
+        pictures=tuple(_picture(picture) for picture in plain["pictures"]),
+        page_images=tuple(_picture(picture) for picture in plain["page_images"]),
+        recognized_pages=tuple(plain["recognized_pages"]),
     )
 
 
 def _chunks(plain: Mapping[str, Any]) -> list[Chunk]:
-    return [
-        Chunk(
-            position=chunk["position"],
-            text=chunk["text"],
-            heading_path=tuple(chunk["path"]),
-            page=chunk["page"],
-            boxes=_boxes(chunk["boxes"]),
-            token_count=chunk["tokens"],
-            block_kind=BlockKind(chunk["kind"]),
-        )
-        for chunk in plain["chunks"]
-    ]
+    return [_chunk(chunk) for chunk in plain["chunks"]]
+
+
+def _chunk_to_plain(chunk: Chunk) -> Plain:
+    plain: Plain = {
+        "position": chunk.position,
+        "text": chunk.text,
+        "path": list(chunk.heading_path),
+        "page": chunk.page,
+        "boxes": _boxes_to_plain(chunk.boxes),
+        "tokens": chunk.token_count,
+        "kind": chunk.block_kind.value,
+    }
+    if chunk.role is not ChunkRole.TEXT:
+        plain["role"] = chunk.role.value
+    if chunk.parent >= 0:
+        plain["parent"] = chunk.parent
+    if chunk.context:
+        plain["context"] = chunk.context
+    if chunk.keywords:
+        plain["keywords"] = list(chunk.keywords)
+    if chunk.questions:
+        plain["questions"] = list(chunk.questions)
+    if chunk.tags:
+        plain["tags"] = dict(chunk.tags)
+    if chunk.attributes:
+        plain["attributes"] = dict(chunk.attributes)
+    if chunk.picture:
+        plain["picture"] = chunk.picture
+    if chunk.confidence != 1.0:
+        plain["confidence"] = chunk.confidence
+    if chunk.is_edited:
+        plain["edited"] = True
+    return plain
+
+
+def _chunk(plain: Mapping[str, Any]) -> Chunk:
+    return Chunk(
+        position=plain["position"],
+        text=plain["text"],
+        heading_path=tuple(plain["path"]),
+        page=plain["page"],
+        boxes=_boxes(plain["boxes"]),
+        token_count=plain["tokens"],
+        block_kind=BlockKind(plain["kind"]),
+        role=ChunkRole(plain.get("role", ChunkRole.TEXT)),
+        parent=plain.get("parent", -1),
+        context=plain.get("context", ""),
+        keywords=tuple(plain.get("keywords", ())),
+        questions=tuple(plain.get("questions", ())),
+        tags=dict(plain.get("tags", {})),
+        attributes=dict(plain.get("attributes", {})),
+        picture=plain.get("picture", ""),
+        confidence=plain.get("confidence", 1.0),
+        is_edited=plain.get("edited", False),
+    )
 
 
 def _block_to_plain(block: Block) -> Plain:
@@ -155,13 +206,25 @@ def _block_to_plain(block: Block) -> Plain:
     if block.table is not None:
         plain["rows"] = [list(row) for row in block.table.rows]
         plain["header_rows"] = block.table.header_row_count
+        if block.table.spans:
+            plain["spans"] = [[span.row, span.column, span.row_count, span.column_count] for span in block.table.spans]
+    if block.language:
+        plain["language"] = block.language
+    if block.confidence != 1.0:
+        plain["confidence"] = block.confidence
+    if block.picture:
+        plain["picture"] = block.picture
     return plain
 
 
 def _block(plain: Mapping[str, Any]) -> Block:
     table = None
     if "rows" in plain:
-        table = Table(tuple(tuple(row) for row in plain["rows"]), plain["header_rows"])
+        table = Table(
+            tuple(tuple(row) for row in plain["rows"]),
+            plain["header_rows"],
+            tuple(CellSpan(*span) for span in plain.get("spans", ())),
+        )
     return Block(
         kind=BlockKind(plain["kind"]),
         text=plain["text"],
@@ -171,6 +234,32 @@ def _block(plain: Mapping[str, Any]) -> Block:
         heading_path=tuple(plain.get("path", ())),
         table=table,
         line=plain.get("line", 0),
+        language=plain.get("language", ""),
+        confidence=plain.get("confidence", 1.0),
+        picture=plain.get("picture", ""),
+    )
+
+
+def _picture_to_plain(picture: Picture) -> Plain:
+    box = picture.box
+    return {
+        "name": picture.name,
+        "media_type": picture.media_type,
+        "content": picture.content,
+        "width": picture.width,
+        "height": picture.height,
+        "box": _boxes_to_plain([box])[0] if box is not None else None,
+    }
+
+
+def _picture(plain: Mapping[str, Any]) -> Picture:
+    return Picture(
+        name=plain["name"],
+        media_type=plain["media_type"],
+        content=plain["content"],
+        width=plain["width"],
+        height=plain["height"],
+        box=_boxes([plain["box"]])[0] if plain["box"] is not None else None,
     )
 
 

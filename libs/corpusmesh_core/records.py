@@ -74,6 +74,10 @@ class Record:
         questions: Questions it answers, searched with a higher weight.
         vector: Shape (dimension,), unit norm, float32; None for a kind that is not searched by vector.
         attributes: Further values by kind (parent id, layer, method, …), stored and not searched.
+        context: What goes before `text` where it is searched and embedded, and is not shown.
+        tags: Tags with their weights, above 0.
+        links: Ids of records that it points at (a question's chunk, a child's parent, a summary's leaves); can be
+            searched for.
     """
 
     record_id: str
@@ -96,6 +100,9 @@ class Record:
     questions: tuple[str, ...] = ()
     vector: NDArray[np.float32] | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+    context: str = ""
+    tags: Mapping[str, float] = field(default_factory=dict)
+    links: tuple[str, ...] = ()
 
 
 def chunk_record_id(version: Ordinal, position: int) -> str:
@@ -112,3 +119,30 @@ def chunk_record_id(version: Ordinal, position: int) -> str:
         The id, the same however often it is made.
     """
     return f"{version}-{position}"
+
+
+def parent_record_id(version: Ordinal, position: int) -> str:
+    """Name the record of a parent chunk.
+
+    Args:
+        version: Its version.
+        position: Its place among the parents of the document, from 0.
+
+    Returns:
+        The id, the same however often it is made.
+    """
+    return f"{version}-parent-{position}"
+
+
+def derived_record_id(version: Ordinal, kind: RecordKind, key: str) -> str:
+    """Name a record that was made from the chunks of a version.
+
+    Args:
+        version: Its version.
+        kind: What it is.
+        key: Unique among the records of that kind of the version, such as "12-0" for the first question of chunk 12.
+
+    Returns:
+        The id, the same however often it is made.
+    """
+    return f"{version}-{kind.value}-{key}"

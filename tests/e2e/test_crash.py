@@ -10,7 +10,7 @@ from corpusmesh_core.orchestration.values import Stage
 from tests.support.mesh import MeshHarness, knowledge_base
 
 POINTS = ("before_work", "after_artefact", "after_index", "after_commit", "before_ack")
-STAGES = (Stage.PARSE, Stage.CHUNK, Stage.EMBED, Stage.INDEX, Stage.PUBLISH)
+STAGES = (Stage.PARSE, Stage.CHUNK, Stage.ENRICH, Stage.EMBED, Stage.INDEX, Stage.PUBLISH)
 # One boundary of each stage by default, all of them where the machine has the time.
 SAMPLE = ("parse:after_artefact", "chunk:before_ack", "embed:before_work", "index:after_index", "publish:after_commit")
 _UNREACHED = {f"{stage}:after_index" for stage in STAGES if stage is not Stage.INDEX} | {

@@ -31,6 +31,7 @@ SHOWN = VersionRow(
     title="",
     page_count=0,
     chunk_count=1,
+    record_count=1,
     token_count=1,
     state=VersionState.READY,
     failed_stage="",

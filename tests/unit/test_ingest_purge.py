@@ -73,6 +73,7 @@ def version(ordinal: int) -> VersionRow:
         title="",
         page_count=0,
         chunk_count=0,
+        record_count=0,
         token_count=0,
         state=VersionState.FAILED,
         failed_stage="index",

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from corpusmesh_adapters.parsers.failures import empty, over_limit
 from corpusmesh_adapters.parsers.languages import detect_language
 from corpusmesh_core.chunking.tables import table_text
-from corpusmesh_core.documents import Block, BlockKind, Box, OutlineEntry, ParsedDocument, Table
+from corpusmesh_core.documents import (
+    Block,
+    BlockKind,
+    Box,
+    CellSpan,
+    OutlineEntry,
+    ParsedDocument,
+    Picture,
+    Table,
+)
 from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions
 
 _MAX_WARNINGS = 100
@@ -77,15 +86,22 @@ def one_line(text: str) -> str:
 class DocumentBuilder:
     """Blocks of one document in reading order."""
 
-    def __init__(self, media_type: str, limits: ParseLimits) -> None:
+    def __init__(self, media_type: str, limits: ParseLimits, *, keep_pictures: bool = False) -> None:
         """Start a document.
 
         Args:
             media_type: IANA media type decided from the content.
             limits: What may come out.
+            keep_pictures: Whether figures are kept as images.
         """
         self._media_type = media_type
         self._limits = limits
+        self._keep_pictures = keep_pictures
+        self._pictures: list[Picture] = []
+        self._page_images: list[Picture] = []
+        self._picture_bytes = 0
+        self._left_out_picture_count = 0
+        self._recognized_pages: list[int] = []
         self._blocks: list[Block] = []
         self._path: list[tuple[int, str]] = []
         self._warnings: list[str] = []
@@ -121,6 +137,7 @@ class DocumentBuilder:
         page: int = 0,
         boxes: Iterable[Box] = (),
         line: int = 0,
+        confidence: float = 1.0,
     ) -> None:
         """Add a block; one without visible text is left out.
 
@@ -131,6 +148,7 @@ class DocumentBuilder:
             page: Page from 1, 0 where there are none.
             boxes: Where it stands.
             line: Line in the source from 1, 0 elsewhere.
+            confidence: How sure a recogniser was, 0 to 1; 1.0 for text that was read.
 
         Raises:
             DocumentError: DOCUMENT_RESOURCE_LIMIT if the document's text is too long.
@@ -144,7 +162,7 @@ class DocumentBuilder:
             while self._path and self._path[-1][0] >= level:
                 self._path.pop()
         path = tuple(title for _, title in self._path)
-        self._blocks.append(Block(kind, text, level, page, tuple(boxes), path, None, line))
+        self._blocks.append(Block(kind, text, level, page, tuple(boxes), path, None, line, confidence=confidence))
         if kind is BlockKind.HEADING:
             self._path.append((level, text[:_MAX_HEADING_CHARACTERS]))
 
@@ -153,18 +171,22 @@ class DocumentBuilder:
         rows: Iterable[Sequence[str]],
         *,
         header_row_count: int | None = None,
+        spans: Iterable[CellSpan] = (),
         page: int = 0,
         boxes: Iterable[Box] = (),
         line: int = 0,
+        confidence: float = 1.0,
     ) -> None:
         """Add a table; rows and columns at its edges that hold nothing are left out.
 
         Args:
             rows: Cell texts; covered cells empty.
             header_row_count: Leading rows that are headers; None guesses.
+            spans: Cells that cover more than one place.
             page: Page from 1, 0 where there are none.
             boxes: Where it stands; one box per row, or boxes of the whole.
             line: Line in the source from 1, 0 elsewhere.
+            confidence: How sure a recogniser was, 0 to 1.
 
         Raises:
             DocumentError: DOCUMENT_RESOURCE_LIMIT if the document has too many rows, cells or characters.
@@ -173,7 +195,8 @@ class DocumentBuilder:
         places = tuple(boxes)
         if len(places) == len(cells):
             places = tuple(place for place, row in zip(places, cells, strict=True) if any(row))
-        kept = [row for row in cells if any(row)]
+        numbers = [index for index, row in enumerate(cells) if any(row)]
+        kept = [cells[index] for index in numbers]
         if not kept:
             return
         width = max(len(row) for row in kept)
@@ -191,10 +214,78 @@ class DocumentBuilder:
                 page=page,
                 boxes=places,
                 heading_path=tuple(title for _, title in self._path),
-                table=Table(tuple(kept), headers),
+                table=Table(tuple(kept), headers, _kept_spans(spans, numbers, width)),
                 line=line,
+                confidence=confidence,
             )
         )
+
+    def add_picture(
+        self,
+        content: bytes,
+        *,
+        media_type: str,
+        width: int,
+        height: int,
+        text: str = "",
+        page: int = 0,
+        box: Box | None = None,
+    ) -> None:
+        """Add a figure; where figures are not kept, only its text.
+
+        Args:
+            content: The encoded image.
+            media_type: "image/png" or "image/jpeg".
+            width: Pixels.
+            height: Pixels.
+            text: What the document says of it (alternative text), or what stands in it.
+            page: Page from 1, 0 where there are none.
+            box: Where it stands.
+        """
+        name = ""
+        if self._keep_pictures and self._takes_picture(content, width * height):
+            name = f"figure-{page}-{len(self._pictures) + 1}"
+            self._pictures.append(Picture(name, media_type, content, width, height, box))
+        text = clean(text).strip()
+        if not name and not text:
+            return
+        self._count(len(text))
+        path = tuple(title for _, title in self._path)
+        boxes = (box,) if box is not None else ()
+        self._blocks.append(Block(BlockKind.FIGURE, text, 0, page, boxes, path, picture=name))
+
+    def add_page_image(self, content: bytes, *, media_type: str, width: int, height: int, page: int) -> None:
+        """Keep a page as an image.
+
+        Args:
+            content: The encoded image.
+            media_type: "image/png" or "image/jpeg".
+            width: Pixels.
+            height: Pixels.
+            page: Page from 1.
+        """
+        if self._takes_picture(content, width * height, is_page=True):
+            self._page_images.append(Picture(f"page-{page}", media_type, content, width, height))
+
+    def note_recognized(self, page: int) -> None:
+        """Note that the text of a page was recognised in an image.
+
+        Args:
+            page: Page from 1.
+        """
+        self._recognized_pages.append(page)
+
+    def _takes_picture(self, content: bytes, pixel_count: int, *, is_page: bool = False) -> bool:
+        fits = (
+            pixel_count <= self._limits.max_pixels
+            and self._picture_bytes + len(content) <= self._limits.max_picture_bytes
+            and (is_page or len(self._pictures) < self._limits.max_pictures)
+        )
+        if fits:
+            self._picture_bytes += len(content)
+        else:
+            self._left_out_picture_count += 1
+        return fits
 
     def count_rows(self, rows: int, cells: int) -> None:
         """Count table rows and cells against the limits.
@@ -237,6 +328,8 @@ class DocumentBuilder:
                     above + block.heading_path,
                     block.table,
                     block.line,
+                    block.language,
+                    block.confidence,
                 )
             )
         for warning in document.warnings:
@@ -284,8 +377,10 @@ class DocumentBuilder:
         Raises:
             DocumentError: DOCUMENT_EMPTY if no block has text.
         """
-        if not self._blocks:
+        if not any(block.text for block in self._blocks):
             raise empty(empty_detail)
+        if self._left_out_picture_count:
+            self.warn(f"{self._left_out_picture_count} pictures were left out: they are too large or too many.")
         warnings = self._warnings[:_MAX_WARNINGS]
         if len(self._warnings) > _MAX_WARNINGS:
             warnings.append(f"{len(self._warnings) - _MAX_WARNINGS} more warnings are not shown.")
@@ -299,6 +394,9 @@ class DocumentBuilder:
             outline=tuple(outline),
             warnings=tuple(warnings),
             metadata={key: value for key, value in facts.items() if value},
+            pictures=tuple(self._pictures),
+            page_images=tuple(self._page_images),
+            recognized_pages=tuple(self._recognized_pages),
         )
 
     def _count(self, characters: int) -> None:
@@ -309,6 +407,17 @@ class DocumentBuilder:
                 self._limits.max_text_characters,
                 f"it has at least {self._characters} characters of text",
             )
+
+
+def _kept_spans(spans: Iterable[CellSpan], numbers: Sequence[int], width: int) -> tuple[CellSpan, ...]:
+    """Number spans by the rows that were kept; one that covers a single place is none."""
+    kept: list[CellSpan] = []
+    for span in spans:
+        rows = [place for place, number in enumerate(numbers) if span.row <= number < span.row + span.row_count]
+        columns = min(span.column + span.column_count, width) - span.column
+        if rows and columns > 0 and len(rows) * columns > 1:
+            kept.append(CellSpan(rows[0], span.column, len(rows), columns))
+    return tuple(kept)
 
 
 def guess_header_row_count(rows: Sequence[Sequence[str]]) -> int:

@@ -10,7 +10,7 @@ import msgpack
 from corpusmesh_core.documents import ParsedDocument
 from corpusmesh_core.documents_codec import document_from_plain, document_to_plain
 from corpusmesh_core.errors import DocumentError
-from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions
+from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions, RecognitionMode
 
 HEADER: Final = struct.Struct(">I")
 MAX_FRAME_BYTES: Final = 1024 * 1024 * 1024
@@ -49,13 +49,20 @@ def options_to_plain(options: ParseOptions) -> Message:
     """Write parse options.
 
     Args:
-        options: Password and limits.
+        options: Password, limits and what to make.
 
     Returns:
         A plain dict.
     """
     limits = {name: getattr(options.limits, name) for name in ParseLimits.__dataclass_fields__}
-    return {"password": options.password, "limits": limits}
+    return {
+        "password": options.password,
+        "limits": limits,
+        "recognition": options.recognition.value,
+        "keep_pictures": options.keep_pictures,
+        "render_pages": options.render_pages,
+        "render_dots_per_inch": options.render_dots_per_inch,
+    }
 
 
 def options_from_plain(plain: Mapping[str, Any]) -> ParseOptions:
@@ -67,7 +74,14 @@ def options_from_plain(plain: Mapping[str, Any]) -> ParseOptions:
     Returns:
         Equal options.
     """
-    return ParseOptions(password=plain["password"], limits=ParseLimits(**plain["limits"]))
+    return ParseOptions(
+        password=plain["password"],
+        limits=ParseLimits(**plain["limits"]),
+        recognition=RecognitionMode(plain["recognition"]),
+        keep_pictures=plain["keep_pictures"],
+        render_pages=plain["render_pages"],
+        render_dots_per_inch=plain["render_dots_per_inch"],
+    )
 
 
 def result_to_plain(result: ParsedDocument | DocumentError) -> Message:

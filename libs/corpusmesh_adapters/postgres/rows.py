@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import asyncpg
 
@@ -25,8 +26,9 @@ from corpusmesh_core.tenancy.values import (
 
 VERSION_COLUMNS = (
     "v.tenant_id, v.knowledge_base_id, v.document_id, v.version, v.ordinal, v.display_name, v.original_sha256,"
-    " v.size_bytes, v.media_type, v.title, v.page_count, v.chunk_count, v.token_count, v.state, v.failed_stage,"
-    " v.error_reason, v.error_message, v.config_hash, v.artefacts, v.warnings, v.run_id, v.publish_time, v.create_time"
+    " v.size_bytes, v.media_type, v.title, v.page_count, v.chunk_count, v.record_count, v.token_count,"
+    " v.state, v.failed_stage, v.error_reason, v.error_message, v.config_hash, v.artefacts, v.warnings, v.run_id, v.publish_time,"
+    " v.create_time, v.config, v.base_ordinal, v.sealed_password, v.extracted_metadata"
 )
 RUN_COLUMNS = (
     "r.run_id, r.kind, r.state, r.lane, r.part_count, r.batch_count, r.open_task_count, r.passed, r.failed_part_count,"
@@ -119,6 +121,7 @@ def to_version(row: asyncpg.Record) -> VersionRow:
         title=row["title"],
         page_count=row["page_count"],
         chunk_count=row["chunk_count"],
+        record_count=row["record_count"],
         token_count=row["token_count"],
         state=VersionState(row["state"]),
         failed_stage=row["failed_stage"],
@@ -130,6 +133,10 @@ def to_version(row: asyncpg.Record) -> VersionRow:
         run_id=row["run_id"],
         publish_time=row["publish_time"],
         create_time=row["create_time"],
+        config=row["config"],
+        base_ordinal=row["base_ordinal"],
+        sealed_password=row["sealed_password"],
+        extracted_metadata=metadata_from_json(row["extracted_metadata"]),
     )
 
 
@@ -223,6 +230,22 @@ def to_task(row: asyncpg.Record) -> Task:
         error_message=row["task_error_message"],
         payload=row["payload"],
     )
+
+
+def metadata_to_json(values: Mapping[str, MetadataValue]) -> dict[str, Any]:
+    """Write metadata values as JSON; a moment becomes an object, since JSON has none."""
+    return {
+        key: {"time": value.astimezone(UTC).isoformat()} if isinstance(value, datetime) else value
+        for key, value in values.items()
+    }
+
+
+def metadata_from_json(values: Mapping[str, Any]) -> dict[str, MetadataValue]:
+    """Read what `metadata_to_json` wrote."""
+    return {
+        key: datetime.fromisoformat(value["time"]) if isinstance(value, dict) else value
+        for key, value in values.items()
+    }
 
 
 def metadata_columns(value: MetadataValue) -> tuple[str, float | None, datetime | None]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.effects import RunTransaction, apply_decision, lock_task
 from corpusmesh_adapters.postgres.publishing import publish_waiting
+from corpusmesh_adapters.postgres.rows import metadata_to_json
 from corpusmesh_core.errors import NotFoundError
 from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.values import (
@@ -224,9 +225,14 @@ async def _patch_versions(connection: Connection, tenant_id: str, patches: tuple
             "title": patch.title,
             "page_count": patch.page_count,
             "chunk_count": patch.chunk_count,
+            "record_count": patch.record_count,
             "token_count": patch.token_count,
             "artefacts": dict(patch.artefacts),
             "warnings": None if patch.warnings is None else list(patch.warnings),
+            "extracted_metadata": None
+            if patch.extracted_metadata is None
+            else metadata_to_json(patch.extracted_metadata),
+            "forgets_password": patch.forgets_password,
         }
         for patch in patches
     ]
@@ -235,9 +241,13 @@ async def _patch_versions(connection: Connection, tenant_id: str, patches: tuple
         " title = CASE WHEN v.title = '' THEN coalesce(p.title, '') ELSE v.title END,"
         " page_count = coalesce(p.page_count, v.page_count),"
         " chunk_count = coalesce(p.chunk_count, v.chunk_count), token_count = coalesce(p.token_count, v.token_count),"
+        " record_count = coalesce(p.record_count, v.record_count),"
+        " extracted_metadata = coalesce(p.extracted_metadata, v.extracted_metadata),"
+        " sealed_password = CASE WHEN p.forgets_password THEN '' ELSE v.sealed_password END,"
         " artefacts = v.artefacts || p.artefacts, warnings = coalesce(p.warnings, v.warnings)"
         " FROM jsonb_to_recordset($2) AS p(ordinal int, media_type text, title text, page_count int, chunk_count int,"
-        " token_count bigint, artefacts jsonb, warnings text[])"
+        " record_count int, token_count bigint, artefacts jsonb, warnings text[], extracted_metadata jsonb,"
+        " forgets_password boolean)"
         " WHERE v.tenant_id = $1 AND v.ordinal = p.ordinal",
         tenant_id,
         values,

@@ -12,6 +12,7 @@ class Stage(StrEnum):
 
     PARSE = "parse"
     CHUNK = "chunk"
+    ENRICH = "enrich"
     EMBED = "embed"
     INDEX = "index"
     PUBLISH = "publish"
@@ -67,7 +68,7 @@ class TaskState(StrEnum):
 
 
 PIPELINES: Mapping[RunKind, tuple[Stage, ...]] = {
-    RunKind.INGEST: (Stage.PARSE, Stage.CHUNK, Stage.EMBED, Stage.INDEX, Stage.PUBLISH),
+    RunKind.INGEST: (Stage.PARSE, Stage.CHUNK, Stage.ENRICH, Stage.EMBED, Stage.INDEX, Stage.PUBLISH),
     RunKind.PURGE: (Stage.PURGE, Stage.VERIFY),
 }
 """Stages of each kind of run in order; a new stage or kind is a line here and a handler."""
@@ -78,6 +79,7 @@ HOUSEKEEPING: frozenset[Stage] = frozenset({Stage.PURGE, Stage.VERIFY, Stage.CLE
 VERSION_STATE_BY_STAGE: Mapping[Stage, VersionState] = {
     Stage.PARSE: VersionState.PARSING,
     Stage.CHUNK: VersionState.CHUNKING,
+    Stage.ENRICH: VersionState.ENRICHING,
     Stage.EMBED: VersionState.EMBEDDING,
     Stage.INDEX: VersionState.INDEXING,
     Stage.PUBLISH: VersionState.READY,

@@ -5,6 +5,7 @@ A parser reads hostile input. Whatever a file holds, it costs bounded memory and
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -30,9 +31,15 @@ class ParseLimits:
         max_attachment_depth: Mails within mails; 0 reads no attachment.
         max_attachments: Attachments of one mail.
         max_text_characters: Text of one document.
+        max_pixels: Pixels of one image, or of one rendered page.
+        max_recognized_pages: Pages of one document whose text is recognised (OCR); further ones are named in a warning.
+        max_pictures: Figures kept of one document; further ones are left out.
+        max_picture_bytes: Encoded figures and page images of one document together.
         cpu_seconds: Processor time of one document.
+        recognition_cpu_seconds: Further processor time for each page that is recognised.
         wall_seconds: Time from start to end of one document.
         memory_bytes: Address space that one document may take beyond the idle parser process.
+        recognition_memory_bytes: Further address space once recognition models are loaded.
     """
 
     max_bytes: int = 256 * _MEBIBYTE
@@ -46,9 +53,15 @@ class ParseLimits:
     max_attachment_depth: int = 3
     max_attachments: int = 100
     max_text_characters: int = 20_000_000
+    max_pixels: int = 100_000_000
+    max_recognized_pages: int = 300
+    max_pictures: int = 500
+    max_picture_bytes: int = 128 * _MEBIBYTE
     cpu_seconds: int = 120
+    recognition_cpu_seconds: int = 60
     wall_seconds: int = 300
     memory_bytes: int = 1024 * _MEBIBYTE
+    recognition_memory_bytes: int = 3 * 1024 * _MEBIBYTE
 
     def __post_init__(self) -> None:
         """Refuse limits that let nothing pass.
@@ -68,6 +81,16 @@ class ParseLimits:
                 )
 
 
+class RecognitionMode(StrEnum):
+    """When text is recognised in images of pages (OCR)."""
+
+    AUTO = "auto"
+    """Where a page has no text layer that can be read, and in images."""
+    NEVER = "never"
+    ALWAYS = "always"
+    """On every page, in place of its text layer."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
     """How to read one document.
@@ -75,10 +98,18 @@ class ParseOptions:
     Attributes:
         password: Opens an encrypted document; None where there is none. Never logged, never in a `repr`.
         limits: What the document may cost.
+        recognition: When text is recognised in images.
+        keep_pictures: Whether figures are cut out and kept.
+        render_pages: Whether each page is kept as an image.
+        render_dots_per_inch: Resolution of page images.
     """
 
     password: str | None = field(default=None, repr=False)
     limits: ParseLimits = field(default_factory=ParseLimits)
+    recognition: RecognitionMode = RecognitionMode.AUTO
+    keep_pictures: bool = False
+    render_pages: bool = False
+    render_dots_per_inch: int = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from corpusmesh_core.orchestration.values import Lane, PartFailure, Stage, TaskFailure, Verdict
+from corpusmesh_core.tenancy.values import MetadataValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,13 @@ class VersionPatch:
         media_type: Decided from the content.
         title: Title found.
         page_count: Pages, slides or sheets.
-        chunk_count: Records that the index must hold before it may be published.
+        chunk_count: Chunks that are searched and cited.
+        record_count: Records of every kind that the index must hold before it may be published.
         token_count: Tokens of its chunks.
         artefacts: Storage keys to add, by name.
         warnings: What could not be read.
+        extracted_metadata: Values found in the document, set on it when the version is published.
+        forgets_password: Whether the password that opened the original is erased.
     """
 
     ordinal: int
@@ -98,9 +102,12 @@ class VersionPatch:
     title: str | None = None
     page_count: int | None = None
     chunk_count: int | None = None
+    record_count: int | None = None
     token_count: int | None = None
     artefacts: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] | None = None
+    extracted_metadata: Mapping[str, MetadataValue] | None = None
+    forgets_password: bool = False
 
 
 @dataclass(frozen=True, slots=True)

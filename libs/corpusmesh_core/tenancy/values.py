@@ -31,6 +31,7 @@ class VersionState(StrEnum):
     PENDING = "pending"
     PARSING = "parsing"
     CHUNKING = "chunking"
+    ENRICHING = "enriching"
     EMBEDDING = "embedding"
     INDEXING = "indexing"
     READY = "ready"
@@ -146,7 +147,8 @@ class VersionRow:
         media_type: Decided from the content at parsing; the client's claim before.
         title: Title given by the caller, else that found by the parser.
         page_count: 0 where the format has none or before parsing.
-        chunk_count: Records that the index must hold before it may be published.
+        chunk_count: Chunks that are searched and cited.
+        record_count: Records of every kind that the index must hold before it may be published.
         token_count: Tokens of its chunks.
         state: How far it has come.
         failed_stage: Stage at which it failed, "" where it did not.
@@ -158,6 +160,13 @@ class VersionRow:
         run_id: Run that makes it.
         publish_time: When it first became visible; None before.
         create_time: UTC.
+        config: Parts of the configuration that hold for this version alone, in place of the knowledge base's; the same
+            shape as `KnowledgeBase.config`.
+        base_ordinal: Version that it was made from: what that one's stages made is taken over where it still holds; 0
+            for none.
+        sealed_password: What opens the original, sealed with the mesh's key; b"" where none is needed, and once it is
+            parsed.
+        extracted_metadata: Values found in the document, set on it when the version is published.
     """
 
     tenant_id: str
@@ -172,6 +181,7 @@ class VersionRow:
     title: str
     page_count: int
     chunk_count: int
+    record_count: int
     token_count: int
     state: VersionState
     failed_stage: str
@@ -183,6 +193,10 @@ class VersionRow:
     run_id: str
     publish_time: datetime | None
     create_time: datetime
+    config: Mapping[str, object] = field(default_factory=dict)
+    base_ordinal: int = 0
+    sealed_password: bytes = field(default=b"", repr=False)
+    extracted_metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

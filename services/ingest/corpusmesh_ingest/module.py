@@ -31,6 +31,7 @@ from corpusmesh_ingest.handlers.documents import DocumentDependencies
 from corpusmesh_ingest.handlers.knowledge_bases import KnowledgeBaseDependencies
 from corpusmesh_ingest.stages.chunk import ChunkStage
 from corpusmesh_ingest.stages.embed import EmbedStage
+from corpusmesh_ingest.stages.enrich import EnrichStage
 from corpusmesh_ingest.stages.index import IndexStage
 from corpusmesh_ingest.stages.parse import ParseStage
 from corpusmesh_ingest.stages.publish import PublishStage
@@ -154,6 +155,7 @@ def ingest_stages(
             counter,
             embedder_max_tokens=embedder_max_tokens - _TITLE_TOKENS,
         ),
+        Stage.ENRICH: EnrichStage(),
         Stage.EMBED: EmbedStage(stores.documents, stores.knowledge_bases, stores.objects, stores.embedder, settings),
         Stage.INDEX: IndexStage(stores.documents, stores.knowledge_bases, stores.objects, stores.index),
         Stage.PUBLISH: PublishStage(stores.documents, stores.knowledge_bases, stores.snapshots, stores.index),

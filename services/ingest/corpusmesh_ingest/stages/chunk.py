@@ -79,6 +79,7 @@ class ChunkStage:
             VersionPatch(
                 ordinal=ordinal,
                 chunk_count=len(items),
+                record_count=len(items),
                 token_count=sum(chunk.token_count for chunk in items),
                 artefacts={"chunks": key},
             )

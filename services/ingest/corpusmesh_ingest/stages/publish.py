@@ -78,7 +78,7 @@ class PublishStage:
             RecordSelection(publishers=[version.ordinal for version in versions]),
             timeout_seconds=context.remaining_seconds(),
         )
-        if held == sum(version.chunk_count for version in versions):
+        if held == sum(version.record_count for version in versions):
             return [version.ordinal for version in versions]
         if len(versions) == 1:
             return []
