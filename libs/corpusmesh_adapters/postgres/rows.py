@@ -27,8 +27,8 @@ from corpusmesh_core.tenancy.values import (
 VERSION_COLUMNS = (
     "v.tenant_id, v.knowledge_base_id, v.document_id, v.version, v.ordinal, v.display_name, v.original_sha256,"
     " v.size_bytes, v.media_type, v.title, v.page_count, v.chunk_count, v.record_count, v.token_count,"
-    " v.state, v.failed_stage, v.error_reason, v.error_message, v.config_hash, v.artefacts, v.warnings, v.run_id, v.publish_time,"
-    " v.create_time, v.config, v.base_ordinal, v.sealed_password, v.extracted_metadata"
+    " v.state, v.failed_stage, v.error_reason, v.error_message, v.config_hash, v.artefacts, v.warnings, v.run_id,"
+    " v.publish_time, v.create_time, v.config, v.base_ordinal, v.sealed_password, v.extracted_metadata"
 )
 RUN_COLUMNS = (
     "r.run_id, r.kind, r.state, r.lane, r.part_count, r.batch_count, r.open_task_count, r.passed, r.failed_part_count,"
