@@ -14,6 +14,7 @@ from corpusmesh_adapters.chat import OpenAIChatModel, OpenAIChatSettings
 from corpusmesh_adapters.models.manifest import TOKENIZER_FILE, read_manifest
 from corpusmesh_adapters.models.onnx_backend import OnnxEmbeddingBackend
 from corpusmesh_adapters.models.openai_backend import OpenAIEmbeddingBackend, OpenAIEndpoint
+from corpusmesh_adapters.models.page_backend import OnnxPageEmbeddingBackend
 from corpusmesh_adapters.models.registry import model_directory
 from corpusmesh_adapters.models.tokenization import ModelTokenizer
 from corpusmesh_adapters.nats import Broker, BrokerSettings, NatsWorkBroker
@@ -23,6 +24,7 @@ from corpusmesh_adapters.postgres import (
     Database,
     DatabaseSettings,
     PostgresAuditLog,
+    PostgresChunkEditStore,
     PostgresDocumentStore,
     PostgresIdempotencyStore,
     PostgresKeyStore,
@@ -38,6 +40,7 @@ from corpusmesh_app.settings import MeshSettings
 from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.embedding import EmbeddingBackend
+from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
 from corpusmesh_embed.config import BackendKind
 from corpusmesh_embed.module import EMBED_SERVICE_NAMES
 from corpusmesh_gateway.handlers import GatewayStores
@@ -170,6 +173,24 @@ def embedding_backend(settings: MeshSettings) -> EmbeddingBackend:
     return backend
 
 
+def page_embedding_backend(settings: MeshSettings) -> PageEmbeddingBackend | None:
+    """Load the vision model for late interaction; takes seconds.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The backend, proved by one real answer; None where none is configured.
+
+    Raises:
+        FailedPreconditionError: If the model cannot be used.
+    """
+    section = settings.embed
+    if section.page_model_directory is None:
+        return None
+    return OnnxPageEmbeddingBackend(section.page_model_directory, thread_count=section.thread_count or None)
+
+
 def embedding_tokenizer(settings: MeshSettings) -> ModelTokenizer:
     """Load the embedder's tokenizer alone, for the budgets of chunks.
 
@@ -256,6 +277,7 @@ async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, servi
             snapshots=PostgresSnapshotStore(database),
             runs=PostgresRunStore(database, _work_limits(settings)),
             purges=PostgresPurgeStore(database),
+            edits=PostgresChunkEditStore(database),
             idempotency=PostgresIdempotencyStore(database),
             audit=PostgresAuditLog(database),
             objects=objects,

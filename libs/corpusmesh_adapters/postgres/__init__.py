@@ -1,5 +1,6 @@
 """The metadata store on PostgreSQL 16 or newer."""
 
+from corpusmesh_adapters.postgres.chunk_edits import PostgresChunkEditStore
 from corpusmesh_adapters.postgres.database import Database, DatabaseSettings
 from corpusmesh_adapters.postgres.documents import PostgresDocumentStore
 from corpusmesh_adapters.postgres.knowledge_bases import PostgresKnowledgeBaseStore
@@ -19,6 +20,7 @@ __all__ = [
     "DatabaseSettings",
     "OutboxRelay",
     "PostgresAuditLog",
+    "PostgresChunkEditStore",
     "PostgresDocumentStore",
     "PostgresIdempotencyStore",
     "PostgresKeyStore",

@@ -11,6 +11,7 @@ from corpusmesh.ingest.v1.document_service_pb2_grpc import add_DocumentServiceSe
 from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import add_KnowledgeBaseServiceServicer_to_server
 from corpusmesh.ingest.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
 from corpusmesh_core.orchestration.values import Stage
+from corpusmesh_core.ports.edits import ChunkEditStore
 from corpusmesh_core.ports.embedding import Embedder, TextTokenizer
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import (
@@ -62,6 +63,7 @@ class IngestStores:
     snapshots: SnapshotStore
     runs: RunStore
     purges: PurgeStore
+    edits: ChunkEditStore
     idempotency: IdempotencyStore
     audit: AuditLog
     objects: ObjectStore

@@ -13,3 +13,15 @@ ALTER TABLE versions ADD COLUMN config jsonb NOT NULL DEFAULT '{}';
 ALTER TABLE versions ADD COLUMN base_ordinal integer NOT NULL DEFAULT 0;
 ALTER TABLE versions ADD COLUMN sealed_password bytea NOT NULL DEFAULT '';
 ALTER TABLE versions ADD COLUMN extracted_metadata jsonb NOT NULL DEFAULT '{}';
+
+-- An edit holds from one version on and, withdrawn, up to another; what became of it is what the newest version says.
+ALTER TABLE chunk_edits DROP CONSTRAINT chunk_edits_state_check;
+ALTER TABLE chunk_edits ADD CONSTRAINT chunk_edits_state_check
+    CHECK (state IN ('pending', 'placed', 'unplaced', 'withdrawn'));
+ALTER TABLE chunk_edits ADD COLUMN made_ordinal integer NOT NULL DEFAULT 0;
+ALTER TABLE chunk_edits ADD COLUMN withdrawn_ordinal integer;
+ALTER TABLE chunk_edits ADD COLUMN placement_ordinal integer NOT NULL DEFAULT 0;
+
+-- Documents by name within their knowledge base: folders are prefixes of names.
+CREATE INDEX documents_by_name ON documents (tenant_id, knowledge_base_id, display_name text_pattern_ops)
+    WHERE state = 'active';
