@@ -152,6 +152,11 @@ class Embedder(Protocol):
         """The space of its vectors, as far as this process knows: see `refresh`."""
         ...
 
+    @property
+    def max_input_tokens(self) -> int:
+        """Tokens that the model reads of one text at once, special tokens and prefix included; as of `refresh`."""
+        ...
+
     async def refresh(self, *, deadline_seconds: float) -> None:
         """Learn which space the service embeds into now; its model may have been changed since.
 

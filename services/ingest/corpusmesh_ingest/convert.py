@@ -1,7 +1,5 @@
 """Wire messages to values and back."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -9,33 +7,21 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc.status_pb2 import Status
 
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
-from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as knowledge_base_pb
-from corpusmesh_core.chunking import DEFAULT_TEMPLATE, find_template
 from corpusmesh_core.errors import DocumentError, InvalidArgumentError
 from corpusmesh_core.tenancy import (
     AclEntry,
     DocumentRow,
-    KnowledgeBase,
     MetadataValue,
-    Permission,
     VersionRow,
     VersionState,
 )
+from corpusmesh_ingest.configuration import digest
 from corpusmesh_runtime.status import to_status
 
 _MAX_METADATA_KEYS = 64
 _MAX_METADATA_CHARACTERS = 4096
 _MAX_NAME_CHARACTERS = 1024
 _MAX_ACL_ENTRIES = 1000
-_PERMISSIONS = {
-    knowledge_base_pb.PERMISSION_UNSPECIFIED: Permission.PRIVATE,
-    knowledge_base_pb.PERMISSION_PRIVATE: Permission.PRIVATE,
-    knowledge_base_pb.PERMISSION_TEAM: Permission.TEAM,
-}
-_WIRE_PERMISSIONS = {
-    Permission.PRIVATE: knowledge_base_pb.PERMISSION_PRIVATE,
-    Permission.TEAM: knowledge_base_pb.PERMISSION_TEAM,
-}
 _WIRE_VERSION_STATES = {
     VersionState.READY: document_pb.Version.STATE_READY,
     VersionState.FAILED: document_pb.Version.STATE_FAILED,
@@ -60,47 +46,6 @@ def timestamp(moment: datetime | None) -> Timestamp | None:
     return stamp
 
 
-def permission_of(value: "knowledge_base_pb.Permission.ValueType") -> Permission:
-    """Read a permission.
-
-    Args:
-        value: Wire value.
-
-    Returns:
-        The permission; private where it is not set.
-
-    Raises:
-        InvalidArgumentError: If this release does not know the value.
-    """
-    if value not in _PERMISSIONS:
-        raise InvalidArgumentError(
-            "PERMISSION_UNKNOWN", "permission must be private or team", field="knowledge_base.permission"
-        )
-    return _PERMISSIONS[value]
-
-
-def chunk_config(settings: knowledge_base_pb.ChunkSettings) -> dict[str, object]:
-    """Read and check chunk settings.
-
-    Args:
-        settings: Wire settings.
-
-    Returns:
-        Values for the knowledge base's configuration; what is not set is left out.
-
-    Raises:
-        InvalidArgumentError: If the template is unknown or a value is out of range.
-    """
-    template = settings.template or DEFAULT_TEMPLATE
-    values: dict[str, object] = {}
-    if settings.max_chunk_tokens:
-        values["max_tokens"] = settings.max_chunk_tokens
-    if settings.overlap_tokens:
-        values["overlap_tokens"] = settings.overlap_tokens
-    find_template(template).settings(values)
-    return {"template": template, "settings": values}
-
-
 def config_hash(config: Mapping[str, object]) -> str:
     """Digest the part of a configuration that decides what a document becomes.
 
@@ -110,43 +55,7 @@ def config_hash(config: Mapping[str, object]) -> str:
     Returns:
         Hexadecimal digest; two versions of the same bytes and digest are the same.
     """
-    text = json.dumps(config, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def knowledge_base_to_wire(row: KnowledgeBase) -> knowledge_base_pb.KnowledgeBase:
-    """Write a knowledge base.
-
-    Args:
-        row: The row, with counts.
-
-    Returns:
-        The resource.
-    """
-    chunking = row.config.get("chunking")
-    chunking = chunking if isinstance(chunking, dict) else {}
-    settings = chunking.get("settings")
-    settings = settings if isinstance(settings, dict) else {}
-    name = f"knowledgeBases/{row.knowledge_base_id}"
-    return knowledge_base_pb.KnowledgeBase(
-        name=name,
-        display_name=row.display_name,
-        description=row.description,
-        permission=_WIRE_PERMISSIONS[row.permission],
-        chunk_settings=knowledge_base_pb.ChunkSettings(
-            template=str(chunking.get("template", DEFAULT_TEMPLATE)),
-            max_chunk_tokens=int(settings.get("max_tokens", 0)),
-            overlap_tokens=int(settings.get("overlap_tokens", 0)),
-        ),
-        space=row.space_id,
-        owner=f"users/{row.owner_user_id}",
-        current_snapshot=f"{name}/snapshots/{row.current_snapshot_id}" if row.current_snapshot_id else "",
-        document_count=max(0, row.document_count),
-        chunk_count=max(0, row.chunk_count),
-        create_time=timestamp(row.create_time),
-        update_time=timestamp(row.update_time),
-        etag=row.etag,
-    )
+    return digest(config)
 
 
 def document_to_wire(row: DocumentRow, acl: Sequence[AclEntry] | None) -> document_pb.Document:

@@ -11,7 +11,8 @@ from pyroaring import BitMap
 
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
 from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import KnowledgeBaseServiceServicer
-from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_client.knowledge_base_settings import SECTIONS
+from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import IndexSpace, RecordIndex
 from corpusmesh_core.ports.metadata import (
@@ -21,8 +22,15 @@ from corpusmesh_core.ports.metadata import (
     KnowledgeBaseStore,
     SnapshotStore,
 )
-from corpusmesh_core.tenancy import KnowledgeBase, Snapshot
-from corpusmesh_ingest.convert import chunk_config, knowledge_base_to_wire, permission_of, timestamp
+from corpusmesh_core.tenancy import Access, KnowledgeBase, Snapshot
+from corpusmesh_ingest.configuration import enrichment_of
+from corpusmesh_ingest.convert import timestamp
+from corpusmesh_ingest.convert_knowledge_bases import (
+    changed_config,
+    config_of,
+    knowledge_base_to_wire,
+    permission_of,
+)
 from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, read_page_token
 from corpusmesh_ingest.names import parse_name
@@ -33,7 +41,7 @@ _IDENTIFIER = re.compile(r"[a-z0-9-]{1,63}")
 _MAX_DISPLAY_NAME_CHARACTERS = 200
 _MAX_DESCRIPTION_CHARACTERS = 2000
 _EMBEDDER_SECONDS = 10.0
-_UPDATABLE = ("display_name", "description", "permission", "chunk_settings")
+_UPDATABLE = ("display_name", "description", "permission", *SECTIONS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,8 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         # The model may have been changed since; a new knowledge base lives in the space of today's (FR-A11).
         await self._stores.embedder.refresh(deadline_seconds=min(call.remaining_seconds(), _EMBEDDER_SECONDS))
         space = self._stores.embedder.space
+        config = config_of(wanted, embedder_max_tokens=self._stores.embedder.max_input_tokens)
+        await self._check_tag_sets(config)
         await self._stores.index.ensure_space(
             call.identity.tenant_id,
             IndexSpace(space.space_id, space.dimension),
@@ -169,7 +179,7 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
             display_name=wanted.display_name or identifier,
             description=wanted.description,
             permission=permission_of(wanted.permission),
-            config={"chunking": chunk_config(wanted.chunk_settings)},
+            config=config,
             space_id=space.space_id,
         )
         await self._audit("knowledge_base.create", f"knowledgeBases/{identifier}")
@@ -183,8 +193,11 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         call = require_call()
         current = await self._stores.knowledge_bases.get(call.identity, name.knowledge_base_id)
         config: Mapping[str, object] | None = None
-        if "chunk_settings" in paths:
-            config = {**current.config, "chunking": chunk_config(wanted.chunk_settings)}
+        if paths & frozenset(SECTIONS.values()):
+            config = changed_config(
+                dict(current.config), wanted, paths, embedder_max_tokens=self._stores.embedder.max_input_tokens
+            )
+            await self._check_tag_sets(config)
         row = await self._stores.knowledge_bases.update(
             call.identity,
             name.knowledge_base_id,
@@ -212,6 +225,21 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         await self._audit("knowledge_base.rollback", request.snapshot)
         hidden = await self._hidden(name.knowledge_base_id)
         return pb.RollbackKnowledgeBaseResponse(snapshot=_snapshot_to_wire(snapshot, hidden, current=True))
+
+    async def _check_tag_sets(self, config: Mapping[str, object]) -> None:
+        """Refuse tag sets that the caller may not read; unknown ones alike."""
+        names = enrichment_of(config).tags.tag_sets
+        if not names:
+            return
+        try:
+            await self._stores.knowledge_bases.check(require_call().identity, names, Access.READ)
+        except NotFoundError as error:
+            raise InvalidArgumentError(
+                "TAG_SET_UNKNOWN",
+                f"{error.message}; a tag set is a knowledge base that you may read",
+                field="knowledge_base.enrichment_settings.tags.tag_sets",
+                knowledge_base=error.metadata.get("knowledge_base", ""),
+            ) from error
 
     async def _with_counts(self, rows: Sequence[KnowledgeBase]) -> list[pb.KnowledgeBase]:
         counts = await self._stores.knowledge_bases.count(
