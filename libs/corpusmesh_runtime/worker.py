@@ -25,7 +25,7 @@ from corpusmesh_core.errors import (
     UnavailableError,
     first_cause,
 )
-from corpusmesh_core.orchestration.values import HOUSEKEEPING, FailureKind, Lane, Stage, TaskFailure, Verdict
+from corpusmesh_core.orchestration.values import HOUSEKEEPING, PARTLESS, FailureKind, Lane, Stage, TaskFailure, Verdict
 from corpusmesh_core.ports.work import Answer, Claim, Delivery, StageOutcome, TaskQueue, WorkBroker, WorkSource
 from corpusmesh_runtime.config import Section
 from corpusmesh_runtime.logging import get_logger
@@ -302,7 +302,7 @@ class Worker:
 
     async def _call(self, context: TaskContext) -> StageOutcome:
         claim = context.claim
-        if not claim.parts:
+        if not claim.parts and claim.stage not in PARTLESS:
             return StageOutcome()
         return await self._handlers[claim.stage](context)
 

@@ -120,6 +120,62 @@ def test_purge_looks_again_after_the_delay_before_it_ends() -> None:
     )
 
 
+def begin_sync() -> tuple[Run, Task]:
+    first = machine.extend(Run("s", RunKind.SYNC, RunState.PENDING, Lane.BULK), [()], payload={"source": "docs"})
+    [effect] = first.effects
+    assert isinstance(effect, Dispatch)
+    assert (effect.task.stage, effect.task.parts, first.run.open_task_count) == (Stage.SYNC, (), 1)
+    return claimed(first.run, effect.task)
+
+
+def test_sync_without_parts_ends_with_its_only_task() -> None:
+    run, task = begin_sync()
+    decision = machine.complete(run, task, epoch=1, failures=[], now_seconds=0, policy=POLICY)
+    assert (decision.run.state, decision.run.part_count, decision.run.succeeded_part_count) == (
+        RunState.SUCCEEDED,
+        0,
+        0,
+    )
+    assert decision.effects == ()
+
+
+def test_sync_that_goes_on_gets_another_task_with_the_same_payload() -> None:
+    run, task = begin_sync()
+    decision = machine.complete(run, task, epoch=1, failures=[], now_seconds=0, policy=POLICY, goes_on=True)
+    [following] = [effect.task for effect in decision.effects if isinstance(effect, Dispatch)]
+    assert (following.task_id, following.payload, following.epoch) == ("s.1.sync", {"source": "docs"}, 1)
+    assert (decision.run.state, decision.run.open_task_count) == (RunState.RUNNING, 1)
+
+
+def test_sync_fails_with_the_reason_of_its_task_and_is_not_tried_again_where_that_cannot_help() -> None:
+    run, task = begin_sync()
+    failure = TaskFailure(FailureKind.PERMANENT, "SOURCE_UNREADABLE", "the folder is gone")
+    decision = machine.fail(run, task, epoch=1, failure=failure, now_seconds=0, policy=POLICY)
+    assert decision.verdict is Verdict.EXHAUSTED
+    assert (decision.run.state, decision.run.error_reason) == (RunState.FAILED, "SOURCE_UNREADABLE")
+
+
+def test_sync_of_a_dead_worker_is_given_up_after_its_attempts_and_never_split() -> None:
+    run, task = begin_sync()
+    for attempt in range(1, POLICY.max_attempts + 1):
+        decision = machine.expire(run, task, now_seconds=1e6 * attempt, policy=POLICY)
+        if decision.verdict is Verdict.EXHAUSTED:
+            break
+        assert decision.verdict is Verdict.REDISPATCHED
+        assert decision.task is not None
+        run, task = claimed(decision.run, decision.task, now_seconds=1e6 * attempt + 1000)
+    assert (decision.run.state, decision.run.error_reason) == (RunState.FAILED, machine.DEATH_REASON)
+    assert attempt == POLICY.max_attempts
+
+
+def test_cancelled_sync_ends_without_a_clean_up() -> None:
+    run, task = begin_sync()
+    cancelling = machine.request_cancel(run, pending_task_count=0)
+    assert cancelling.run.state is RunState.CANCELLING
+    stopped = machine.release(cancelling.run, task, epoch=1, now_seconds=0)
+    assert (stopped.run.state, stopped.run.open_task_count, stopped.effects) == (RunState.CANCELLED, 0, ())
+
+
 def test_ended_run_cannot_be_cancelled_or_extended() -> None:
     run = Run("r", RunKind.INGEST, RunState.SUCCEEDED, Lane.BULK, part_count=1, batch_count=1)
     assert machine.request_cancel(run, pending_task_count=0).verdict is Verdict.OBSOLETE

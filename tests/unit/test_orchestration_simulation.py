@@ -41,6 +41,8 @@ from corpusmesh_core.tenancy.values import VersionState
 
 SEED_COUNT = int(os.environ.get("CORPUSMESH_SIMULATION_SEEDS", "2000"))
 RECORDS_PER_PART = 2
+ITEMS_PER_SYNC = 5
+SYNC_RUN = "sync"
 ACK_WAIT_SECONDS = 6.0
 HORIZON_SECONDS = 3000.0
 POLICY = Policy(
@@ -98,6 +100,9 @@ class World:
     next_message_id: int = 1
     poison: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)
+    taken_in: set[int] = field(default_factory=set)
+    """Items of the source whose versions were accepted."""
+    is_sync_cancelled: bool = False
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -162,6 +167,10 @@ class World:
         self.apply(first)
         self.apply(machine.extend(first.run, batches[1:]))
 
+    def start_sync(self) -> None:
+        run = Run(SYNC_RUN, RunKind.SYNC, RunState.PENDING, Lane.BULK)
+        self.apply(machine.extend(run, [()], payload={"source": "s"}))
+
     def claim(self, message: Message, worker: str) -> Decision:
         task = self.tasks[message.task_id]
         run = self.runs[task.run_id]
@@ -201,12 +210,18 @@ class World:
         self.apply(decision)
         return decision
 
-    def complete(self, task_id: str, epoch: int, failures: list[PartFailure]) -> Decision:
+    def complete(self, task_id: str, epoch: int, failures: list[PartFailure], *, goes_on: bool = False) -> Decision:
         task = self.tasks[task_id]
         if self.mutation == "no fence" and task.epoch != epoch:
             task = replace(task, epoch=epoch, state=TaskState.RUNNING)
         decision = machine.complete(
-            self.runs[task.run_id], task, epoch=epoch, failures=failures, now_seconds=self.now, policy=POLICY
+            self.runs[task.run_id],
+            task,
+            epoch=epoch,
+            failures=failures,
+            now_seconds=self.now,
+            policy=POLICY,
+            goes_on=goes_on,
         )
         self.apply(decision)
         if decision.verdict is Verdict.COMMITTED and task.stage is Stage.PUBLISH:
@@ -346,6 +361,8 @@ class World:
         if self.now < END_OF_FAULTS_SECONDS and self.rng.random() < 0.05:
             kind = FailureKind.DEFERRED if self.rng.random() < 0.7 else FailureKind.TRANSIENT
             return self.fail(task.task_id, task.epoch, kind, "SOMETHING_AWAY")
+        if task.stage is Stage.SYNC:
+            return (yield from self._sync(task))
         if task.stage is Stage.INDEX:
             for part in task.parts:
                 for position in range(RECORDS_PER_PART):
@@ -361,6 +378,17 @@ class World:
                 return self.fail(task.task_id, task.epoch, FailureKind.TRANSIENT, "RECORDS_MISSING")
         yield 0.05
         return self.complete(task.task_id, task.epoch, failures)
+
+    def _sync(self, task: Task) -> Generator[float, None, Decision]:
+        """Take in what is missing, two items a task; an item counts when its version was accepted."""
+        assert task.payload == {"source": "s"}, "a slice knows its source"
+        for item in sorted(set(range(ITEMS_PER_SYNC)) - self.taken_in)[:2]:
+            self.taken_in.add(item)
+            yield 0.05
+        left = len(self.taken_in) < ITEMS_PER_SYNC
+        if self.mutation == "sync without slices":
+            left = False
+        return self.complete(task.task_id, task.epoch, [], goes_on=left)
 
 
 class Scheduler:
@@ -418,6 +446,7 @@ def user(world: World) -> Steps:
                 if task.run_id == run_id and task.state is TaskState.PENDING and task.stage not in HOUSEKEEPING
             )
             decision = machine.request_cancel(run, pending_task_count=pending)
+            world.is_sync_cancelled |= run_id == SYNC_RUN and decision.verdict is Verdict.COMMITTED
             world.apply(decision)
 
 
@@ -442,6 +471,8 @@ def simulate(seed: int, *, mutation: str = "none", sweeper: bool = True) -> list
             versions.append(Version(ordinal, document_id, number, f"run{place}"))
             ordinal += 1
         world.start(f"run{place}", versions, batch_size=rng.randrange(1, 4))
+    if rng.random() < 0.3:
+        world.start_sync()
     if rng.random() < 0.2:
         world.poison.add(rng.randrange(ordinal))
     if rng.random() < 0.3:
@@ -502,6 +533,23 @@ def check_runs(world: World) -> list[str]:
         ended = run.succeeded_part_count + run.failed_part_count
         if run.state is not RunState.CANCELLED and ended != run.part_count:
             problems.append(f"{run.run_id} counts {ended} of {run.part_count} parts")
+    return problems + check_sync(world)
+
+
+def check_sync(world: World) -> list[str]:
+    """A sync that succeeded has taken in its whole source; one that did not says why."""
+    run = world.runs.get(SYNC_RUN)
+    if run is None:
+        return []
+    problems = []
+    if run.state is RunState.SUCCEEDED and len(world.taken_in) != ITEMS_PER_SYNC:
+        problems.append(f"the sync succeeded with {len(world.taken_in)} of {ITEMS_PER_SYNC} items")
+    if run.state is RunState.FAILED and not run.error_reason:
+        problems.append("the sync failed without a reason")
+    if (run.state is RunState.CANCELLED) is not world.is_sync_cancelled:
+        problems.append(f"the sync is {run.state}, cancelled: {world.is_sync_cancelled}")
+    if any(task.run_id == SYNC_RUN and task.stage is not Stage.SYNC for task in world.tasks.values()):
+        problems.append("a sync has nothing to clean up")
     return problems
 
 
@@ -542,7 +590,9 @@ def test_reclaiming_the_same_message_is_safe_while_the_fenced_do_not_acknowledge
     assert first_problem(range(SEED_COUNT // 8), run) is None
 
 
-@pytest.mark.parametrize("mutation", ["ack before work", "reclaim, ack when fenced", "no fence", "server ids"])
+@pytest.mark.parametrize(
+    "mutation", ["ack before work", "reclaim, ack when fenced", "no fence", "server ids", "sync without slices"]
+)
 def test_checker_catches_a_broken_rule(mutation: str) -> None:
     def run(seed: int) -> list[str]:
         try:

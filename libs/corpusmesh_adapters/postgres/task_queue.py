@@ -106,6 +106,7 @@ class PostgresTaskQueue:
                 now_seconds=context.now_seconds,
                 policy=self._policy,
                 payload=dict(outcome.payload),
+                goes_on=outcome.goes_on,
             )
             if decision.verdict is Verdict.COMMITTED:
                 await _patch_versions(connection, claim.tenant_id, outcome.patches)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from corpusmesh_core.orchestration.transitions import (
     cancel_task,
     closing,
+    continue_task,
     exhaust,
     fail_parts,
     holds,
@@ -23,6 +24,7 @@ from corpusmesh_core.orchestration.transitions import (
     try_again,
 )
 from corpusmesh_core.orchestration.values import (
+    CANCELLABLE,
     VERSION_STATE_BY_STAGE,
     Ack,
     CancelParts,
@@ -34,7 +36,6 @@ from corpusmesh_core.orchestration.values import (
     PartFailure,
     Policy,
     Run,
-    RunKind,
     RunState,
     Stage,
     Task,
@@ -157,6 +158,7 @@ def complete(
     now_seconds: float,
     policy: Policy,
     payload: dict[str, str] | None = None,
+    goes_on: bool = False,
 ) -> Decision:
     """Commit a stage and create the next one for the parts that survive.
 
@@ -168,6 +170,7 @@ def complete(
         now_seconds: The database's clock.
         policy: Bounds.
         payload: Values for the next stage.
+        goes_on: Whether the stage has done a slice of its work and wants another task of the same stage.
 
     Returns:
         COMMITTED; CANCELLED if the run was cancelled meanwhile; FENCED if the claim is not valid any more.
@@ -187,7 +190,10 @@ def complete(
         run, more = fail_parts(run, task, lost)
         effects.extend(more)
     done = replace(task, state=TaskState.DONE, error_reason="", error_message="")
-    if survivors:
+    if goes_on:
+        run, more = continue_task(run, done, payload)
+        effects.extend(more)
+    elif survivors:
         run, more = pass_on(run, done, survivors, now_seconds, policy, payload)
         effects.extend(more)
     run, ending = settle(run, done)
@@ -219,7 +225,7 @@ def fail(run: Run, task: Task, *, epoch: int, failure: TaskFailure, now_seconds:
             wait = max(failure.delay_seconds, policy.backoff_seconds(deferred.deferral_count))
             return send_again(run, deferred, now_seconds + wait)
         return exhaust(run, task)
-    if failure.kind is FailureKind.PERMANENT and len(task.parts) == 1:
+    if failure.kind is FailureKind.PERMANENT and len(task.parts) <= 1:
         return exhaust(run, task)
     return try_again(run, task, now_seconds, policy, split_from=1 if failure.kind is FailureKind.PERMANENT else 2)
 
@@ -294,7 +300,7 @@ def request_cancel(run: Run, *, pending_task_count: int) -> Decision:
         COMMITTED with the run CANCELLING (or already in its clean-up); OBSOLETE if it has ended or cannot be
         cancelled.
     """
-    if run.state.is_ended or run.state is RunState.CANCELLING or run.kind is not RunKind.INGEST:
+    if run.state.is_ended or run.state is RunState.CANCELLING or run.kind not in CANCELLABLE:
         return Decision(Verdict.OBSOLETE, run, None)
     run = replace(
         run,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from corpusmesh_core.orchestration.values import (
     HOUSEKEEPING,
+    PARTLESS,
     VERSION_STATE_BY_STAGE,
     DeadLetter,
     Decision,
@@ -129,6 +130,15 @@ def pass_on(
     return replace(run, open_task_count=run.open_task_count + (1 if counts(run, following) else 0)), effects
 
 
+def continue_task(run: Run, task: Task, payload: dict[str, str] | None) -> tuple[Run, list[Effect]]:
+    """Create another task of the same stage and parts: the work is longer than a task may be."""
+    following = new_task(
+        run, str(run.batch_count), task.stage, task.parts, epoch=task.epoch, payload=payload or dict(task.payload)
+    )
+    run = replace(run, batch_count=run.batch_count + 1, open_task_count=run.open_task_count + 1)
+    return run, [Dispatch(following, is_new=True)]
+
+
 def send_again(run: Run, task: Task, due_seconds: float) -> Decision:
     """Let a task wait for a new message."""
     waiting = replace(
@@ -179,7 +189,8 @@ def exhaust(run: Run, task: Task) -> Decision:
     failed = replace(task, state=TaskState.FAILED)
     effects: list[Effect] = [DeadLetter(failed, task.error_reason, task.error_message)]
     run = closing(run, task)
-    if task.stage in HOUSEKEEPING:
+    if task.stage in HOUSEKEEPING or task.stage in PARTLESS:
+        # No version can carry the reason.
         run = replace(run, error_reason=task.error_reason, error_message=task.error_message)
     else:
         failures = tuple(PartFailure(part, task.error_reason, task.error_message) for part in task.parts)
@@ -202,6 +213,9 @@ def settle(run: Run, task: Task | None) -> tuple[Run, tuple[Effect, ...]]:
         return replace(run, state=RunState.CANCELLED), ()
     if run.open_task_count > 0 or run.accepts_until_seconds > 0.0:
         return run, ()
+    if run.state is RunState.CANCELLING and run.pipeline[0] in PARTLESS:
+        # It has written nothing under its own name; what it had accepted are runs of their own.
+        return replace(run, state=RunState.CANCELLED), ()
     if run.state is RunState.CANCELLING:
         cleanup = new_task(run, _CANCEL, Stage.CLEANUP, (), payload={SCOPE: SCOPE_RUN})
         return replace(run, open_task_count=1), (Dispatch(cleanup, is_new=True, all_parts_of_run=True),)

@@ -19,6 +19,7 @@ class Stage(StrEnum):
     PURGE = "purge"
     VERIFY = "verify"
     CLEANUP = "cleanup"
+    SYNC = "sync"
 
 
 class Lane(StrEnum):
@@ -33,6 +34,7 @@ class RunKind(StrEnum):
 
     INGEST = "ingest"
     PURGE = "purge"
+    SYNC = "sync"
 
 
 class RunState(StrEnum):
@@ -70,11 +72,18 @@ class TaskState(StrEnum):
 PIPELINES: Mapping[RunKind, tuple[Stage, ...]] = {
     RunKind.INGEST: (Stage.PARSE, Stage.CHUNK, Stage.ENRICH, Stage.EMBED, Stage.INDEX, Stage.PUBLISH),
     RunKind.PURGE: (Stage.PURGE, Stage.VERIFY),
+    RunKind.SYNC: (Stage.SYNC,),
 }
 """Stages of each kind of run in order; a new stage or kind is a line here and a handler."""
 
 HOUSEKEEPING: frozenset[Stage] = frozenset({Stage.PURGE, Stage.VERIFY, Stage.CLEANUP})
 """Stages that remove things: they go on whatever the run's state is."""
+
+PARTLESS: frozenset[Stage] = frozenset({Stage.SYNC})
+"""Stages whose tasks cover no versions: what they work on is named by their payload (ADR-0009)."""
+
+CANCELLABLE: frozenset[RunKind] = frozenset({RunKind.INGEST, RunKind.SYNC})
+"""Kinds of runs that stop on request."""
 
 VERSION_STATE_BY_STAGE: Mapping[Stage, VersionState] = {
     Stage.PARSE: VersionState.PARSING,

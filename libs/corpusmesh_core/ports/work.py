@@ -120,12 +120,14 @@ class StageOutcome:
         publishable: For PUBLISH: ordinals whose records the index was seen to hold in full (parts of the claim, and
             others of the knowledge base that wait).
         payload: Values for the next stage.
+        goes_on: Whether more of the same work is left than one task may do; another task of the stage follows.
     """
 
     failures: tuple[PartFailure, ...] = ()
     patches: tuple[VersionPatch, ...] = ()
     publishable: tuple[int, ...] = ()
     payload: Mapping[str, str] = field(default_factory=dict)
+    goes_on: bool = False
 
 
 class TaskQueue(Protocol):
