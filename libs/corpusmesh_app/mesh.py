@@ -20,6 +20,7 @@ from corpusmesh_app.wiring import (
     identity_signer,
     make_rng,
     open_adapters,
+    page_embedding_backend,
 )
 from corpusmesh_app.working import run_worker
 from corpusmesh_core.errors import InvalidArgumentError
@@ -121,7 +122,10 @@ class Process:
         serves = self._role != "worker"
         if "embed" in self._services and serves:
             backend = await asyncio.to_thread(embedding_backend, settings)
-            embed = await stack.enter_async_context(EmbedService(settings.embed, backend, signer))
+            page_backend = await asyncio.to_thread(page_embedding_backend, settings)
+            embed = await stack.enter_async_context(
+                EmbedService(settings.embed, backend, signer, page_backend=page_backend)
+            )
             self._readiness.append(embed.readiness)
         if {"ingest", "retrieve"} & set(self._services):
             name = "ingest" if "ingest" in self._services else "retrieve"

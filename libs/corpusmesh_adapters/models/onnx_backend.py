@@ -29,7 +29,7 @@ MAX_WINDOWS: Final = 4
 _MAX_RUN_TOKENS: Final = 2_048
 _WIDEST_RATIO: Final = 1.5
 _WIDEST_SLACK: Final = 16
-_RUNTIME_ERRORS: Final = (
+RUNTIME_ERRORS: Final = (
     ort_state.Fail,
     ort_state.RuntimeException,
     ort_state.InvalidArgument,
@@ -69,7 +69,7 @@ class OnnxEmbeddingBackend:
         self._manifest = read_manifest(directory)
         verify_files(directory, self._manifest)
         self._tokenizer = ModelTokenizer(directory / TOKENIZER_FILE, fold_traditional=self._manifest.fold_traditional)
-        self._session = _open_session(directory / WEIGHTS_FILE, thread_count or available_core_count())
+        self._session = open_session(directory / WEIGHTS_FILE, thread_count or available_core_count())
         self._input_names = tuple(node.name for node in self._session.get_inputs())
         self._space = self._manifest.space
         self._prefixes = {
@@ -164,7 +164,7 @@ class OnnxEmbeddingBackend:
         feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         try:
             outputs = self._session.run([self._manifest.output], {name: feeds[name] for name in self._input_names})
-        except _RUNTIME_ERRORS as error:
+        except RUNTIME_ERRORS as error:
             raise InternalError("EMBED_MODEL_FAILED", "the embedding model failed on a batch") from error
         return _pool(np.asarray(outputs[0]), mask, self._manifest.pooling)
 
@@ -192,7 +192,19 @@ def available_core_count() -> int:
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
-def _open_session(path: Path, thread_count: int) -> ort.InferenceSession:
+def open_session(path: Path, thread_count: int) -> ort.InferenceSession:
+    """Load a model.
+
+    Args:
+        path: The ONNX file.
+        thread_count: Threads inside one run.
+
+    Returns:
+        The session.
+
+    Raises:
+        FailedPreconditionError: MODEL_CORRUPT if it cannot be loaded.
+    """
     options = ort.SessionOptions()
     options.intra_op_num_threads = thread_count
     options.inter_op_num_threads = 1
@@ -201,7 +213,7 @@ def _open_session(path: Path, thread_count: int) -> ort.InferenceSession:
     options.log_severity_level = 3
     try:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except _RUNTIME_ERRORS as error:
+    except RUNTIME_ERRORS as error:
         raise FailedPreconditionError(
             "MODEL_CORRUPT", f"ONNX Runtime cannot load {path.name}; install the model again", file=path.name
         ) from error

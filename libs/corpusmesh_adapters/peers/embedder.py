@@ -12,6 +12,7 @@ from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceStub
 from corpusmesh_client.errors import error_from_rpc
 from corpusmesh_core.errors import InternalError, UnavailableError
 from corpusmesh_core.ports.embedding import EmbeddingSpace, EmbedLane, EmbedResult, EmbedRole
+from corpusmesh_core.ports.page_embedding import MultiVectors
 
 if TYPE_CHECKING:
     # The class exists in the stubs alone.
@@ -36,6 +37,7 @@ class GrpcEmbedder:
         """
         self._stub: EmbedServiceAsyncStub = EmbedServiceStub(channel)
         self._space: EmbeddingSpace | None = None
+        self._page_space: EmbeddingSpace | None = None
         self._max_input_tokens = 0
 
     async def connect(self, *, deadline_seconds: float) -> None:
@@ -78,14 +80,9 @@ class GrpcEmbedder:
     def _learn(self, response: pb.ListModelsResponse) -> None:
         if not response.models:
             raise UnavailableError("EMBED_MODEL_MISSING", "the embed service has no model ready")
-        model = response.models[0]
-        space = EmbeddingSpace(
-            model=model.model, dimension=model.dimension, normalized=True, fingerprint=model.fingerprint
-        )
-        if space.space_id != model.space:
-            raise InternalError("EMBED_SPACE_MISMATCH", "the embed service names its space in another way")
-        self._space = space
-        self._max_input_tokens = model.max_input_tokens
+        self._space = _space_of(response.models[0])
+        self._page_space = _space_of(response.page_model) if response.HasField("page_model") else None
+        self._max_input_tokens = response.models[0].max_input_tokens
 
     async def _list_models(self) -> pb.ListModelsResponse:
         while True:
@@ -177,3 +174,65 @@ class GrpcEmbedder:
                 raise error_from_rpc(error) from error
             counts.extend(response.token_counts)
         return counts
+
+    @property
+    def page_space(self) -> EmbeddingSpace | None:
+        """Space of the vision model, as far as this process knows; None where none is configured."""
+        return self._page_space
+
+    async def embed_pages(self, images: Sequence[bytes], *, deadline_seconds: float) -> list[MultiVectors]:
+        """Embed page images; see `PageEmbedder.embed_pages`.
+
+        Args:
+            images: PNG or JPEG.
+            deadline_seconds: How long the caller waits.
+
+        Returns:
+            Vectors of each page.
+
+        Raises:
+            CorpusMeshError: What the service answered, rebuilt from its status.
+            InternalError: If the vectors do not fit the pages.
+        """
+        try:
+            response = await self._stub.EmbedPages(pb.EmbedPagesRequest(images=images), timeout=deadline_seconds)
+        except grpc.aio.AioRpcError as error:
+            raise error_from_rpc(error) from error
+        if len(response.pages) != len(images):
+            raise InternalError("EMBED_RESPONSE_INVALID", "the embed service gave vectors that do not fit the pages")
+        return [_multi_vectors(page) for page in response.pages]
+
+    async def embed_page_question(self, text: str, *, deadline_seconds: float) -> MultiVectors:
+        """Embed a question for pages; see `PageEmbedder.embed_page_question`.
+
+        Args:
+            text: The question.
+            deadline_seconds: How long the caller waits.
+
+        Returns:
+            Its vectors.
+
+        Raises:
+            CorpusMeshError: What the service answered, rebuilt from its status.
+        """
+        try:
+            response = await self._stub.EmbedPageQuestion(
+                pb.EmbedPageQuestionRequest(text=text), timeout=deadline_seconds
+            )
+        except grpc.aio.AioRpcError as error:
+            raise error_from_rpc(error) from error
+        return _multi_vectors(response.vectors)
+
+
+def _space_of(model: pb.Model) -> EmbeddingSpace:
+    space = EmbeddingSpace(model=model.model, dimension=model.dimension, normalized=True, fingerprint=model.fingerprint)
+    if space.space_id != model.space:
+        raise InternalError("EMBED_SPACE_MISMATCH", "the embed service names its space in another way")
+    return space
+
+
+def _multi_vectors(message: pb.DenseVectors) -> MultiVectors:
+    values = np.frombuffer(message.values, dtype="<f4")
+    if message.dimension < 1 or values.size % message.dimension:
+        raise InternalError("EMBED_RESPONSE_INVALID", "the embed service gave vectors of no whole number")
+    return values.reshape(-1, message.dimension)

@@ -67,6 +67,10 @@ class EmbedSettings(Section):
     """Bytes of text that may wait, over both lanes; more are refused with a retry delay."""
     max_consecutive_interactive_batches: int = Field(default=8, ge=1)
     """Interactive batches after which a waiting bulk batch runs, so that ingest never starves."""
+    page_model_directory: Path | None = None
+    """Directory of the vision model for late interaction over page images; none for no such model."""
+    max_waiting_page_calls: int = Field(default=32, ge=1)
+    """Calls that may wait for the vision model; one more is refused with a retry delay."""
     openai: OpenAIEmbeddingSettings = OpenAIEmbeddingSettings()
     """The endpoint of the backend `openai`."""
     server: ServerSettings = ServerSettings(listen_port=7101, max_receive_message_bytes=20 * 1024 * 1024)

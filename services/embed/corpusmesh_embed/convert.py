@@ -3,6 +3,7 @@
 from corpusmesh.embed.v1 import embed_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.embedding import EmbeddingSpace, EmbedLane, EmbedResult, EmbedRole
+from corpusmesh_core.ports.page_embedding import MultiVectors
 
 _ROLES = {pb.EMBED_ROLE_QUERY: EmbedRole.QUERY, pb.EMBED_ROLE_PASSAGE: EmbedRole.PASSAGE}
 _LANES = {
@@ -91,3 +92,15 @@ def model_message(space: EmbeddingSpace, *, max_input_tokens: int) -> pb.Model:
         max_input_tokens=max_input_tokens,
         fingerprint=space.fingerprint,
     )
+
+
+def multi_vectors_message(vectors: MultiVectors) -> pb.DenseVectors:
+    """Write the vectors of one page or question.
+
+    Args:
+        vectors: Shape (n, dimension).
+
+    Returns:
+        The message.
+    """
+    return pb.DenseVectors(dimension=vectors.shape[1], values=vectors.astype("<f4", copy=False).tobytes())

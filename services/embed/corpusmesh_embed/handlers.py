@@ -7,7 +7,8 @@ from corpusmesh.embed.v1 import embed_service_pb2 as pb
 from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceServicer
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_embed.batching import BatchingEmbedder
-from corpusmesh_embed.convert import embed_response, lane_of, model_message, role_of
+from corpusmesh_embed.convert import embed_response, lane_of, model_message, multi_vectors_message, role_of
+from corpusmesh_embed.pages import PageEngine
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.interceptor import Context
 
@@ -17,13 +18,15 @@ _MAX_COUNTED_TEXTS: Final = 4096
 class EmbedHandlers(EmbedServiceServicer):
     """Answers `corpusmesh.embed.v1.EmbedService`."""
 
-    def __init__(self, engine: BatchingEmbedder) -> None:
+    def __init__(self, engine: BatchingEmbedder, pages: PageEngine) -> None:
         """Create the handlers.
 
         Args:
             engine: The running engine.
+            pages: The engine of the vision model.
         """
         self._engine = engine
+        self._pages = pages
 
     async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:
         """Embed texts in the order given.
@@ -85,16 +88,64 @@ class EmbedHandlers(EmbedServiceServicer):
         """
         del request, context
         model = model_message(self._engine.space, max_input_tokens=self._engine.max_input_tokens)
-        return pb.ListModelsResponse(models=[model])
+        page_space = self._pages.page_space
+        return pb.ListModelsResponse(
+            models=[model], page_model=None if page_space is None else model_message(page_space, max_input_tokens=0)
+        )
+
+    async def EmbedPages(self, request: pb.EmbedPagesRequest, context: Context) -> pb.EmbedPagesResponse:
+        """Embed page images.
+
+        Args:
+            request: The images.
+            context: The call.
+
+        Returns:
+            Vectors of each page.
+        """
+        del context
+        space = self._page_space(request.space)
+        pages = await self._pages.embed_pages(list(request.images), deadline_seconds=require_call().remaining_seconds())
+        return pb.EmbedPagesResponse(space=space, pages=[multi_vectors_message(page) for page in pages])
+
+    async def EmbedPageQuestion(
+        self, request: pb.EmbedPageQuestionRequest, context: Context
+    ) -> pb.EmbedPageQuestionResponse:
+        """Embed a question for pages.
+
+        Args:
+            request: The question.
+            context: The call.
+
+        Returns:
+            Its vectors.
+        """
+        del context
+        space = self._page_space(request.space)
+        vectors = await self._pages.embed_page_question(
+            request.text, deadline_seconds=require_call().remaining_seconds()
+        )
+        return pb.EmbedPageQuestionResponse(space=space, vectors=multi_vectors_message(vectors))
+
+    def _page_space(self, wanted: str) -> str:
+        own = self._pages.page_space
+        space = "" if own is None else own.space_id
+        if own is not None and wanted and wanted != space:
+            raise _unknown_space(wanted, space)
+        return space
 
     def _check(self, space: str, texts: Sequence[str]) -> None:
         if space and space != self._engine.space.space_id:
-            raise NotFoundError(
-                "EMBED_SPACE_NOT_FOUND",
-                f"the space {space[:80]} is not ready here; this service embeds into {self._engine.space.space_id}",
-                field="space",
-                space=space[:80],
-                ready_space=self._engine.space.space_id,
-            )
+            raise _unknown_space(space, self._engine.space.space_id)
         if not texts:
             raise InvalidArgumentError("EMBED_NO_TEXTS", "texts is empty; send at least one", field="texts")
+
+
+def _unknown_space(space: str, ready_space: str) -> NotFoundError:
+    return NotFoundError(
+        "EMBED_SPACE_NOT_FOUND",
+        f"the space {space[:80]} is not ready here; this service embeds into {ready_space}",
+        field="space",
+        space=space[:80],
+        ready_space=ready_space,
+    )

@@ -9,9 +9,11 @@ import grpc.aio
 from corpusmesh.embed.v1.embed_service_pb2 import DESCRIPTOR
 from corpusmesh.embed.v1.embed_service_pb2_grpc import add_EmbedServiceServicer_to_server
 from corpusmesh_core.ports.embedding import EmbeddingBackend
+from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
 from corpusmesh_embed.batching import BatchingEmbedder
 from corpusmesh_embed.config import BackendKind, EmbedSettings
 from corpusmesh_embed.handlers import EmbedHandlers
+from corpusmesh_embed.pages import PageEngine
 from corpusmesh_runtime.authenticators import SignedIdentityAuthenticator
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.interceptor import GuardInterceptor
@@ -28,14 +30,23 @@ class EmbedService:
     server's grace before the engine fails what is left.
     """
 
-    def __init__(self, settings: EmbedSettings, backend: EmbeddingBackend, signer: IdentitySigner) -> None:
+    def __init__(
+        self,
+        settings: EmbedSettings,
+        backend: EmbeddingBackend,
+        signer: IdentitySigner,
+        *,
+        page_backend: PageEmbeddingBackend | None = None,
+    ) -> None:
         """Create the service without starting it.
 
         Args:
             settings: Its settings.
             backend: The model, made by the composition root from the settings.
             signer: Verifies who calls.
+            page_backend: The vision model, likewise; None for none.
         """
+        self._pages = PageEngine(page_backend, max_waiting_calls=settings.max_waiting_page_calls)
         concurrent = settings.openai.concurrent_request_count if settings.backend is BackendKind.OPENAI else 1
         self.engine = BatchingEmbedder(backend, settings, concurrent_batch_count=concurrent)
         guard = GuardInterceptor(
@@ -73,4 +84,4 @@ class EmbedService:
         await self._stack.aclose()
 
     def _register(self, server: grpc.aio.Server) -> None:
-        add_EmbedServiceServicer_to_server(EmbedHandlers(self.engine), server)
+        add_EmbedServiceServicer_to_server(EmbedHandlers(self.engine, self._pages), server)
