@@ -56,6 +56,48 @@ def test_kb_create_list_and_delete(shell: Shell) -> None:
     assert "No knowledge base yet" in shell.run("kb", "list").stdout
 
 
+def test_kb_takes_its_settings_from_a_file(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        "chunking: {settings: {max_tokens: 200}}\n"
+        "parsing: {recognition: never, keep_pictures: true}\n"
+        "enrichment: {keywords: {method: lite, count: 7}, toc: {method: off}}\n"
+        "metadata_schema: {fields: [{name: author, type: text, source: parser, key: author}]}\n"
+    )
+    made = shell.json("kb", "create", "a", "--settings", str(path), "--template", "book")["knowledge_base"]
+    assert made["settings"] == {
+        "chunking": {"template": "book", "settings": {"max_tokens": 200}},
+        "parsing": {"recognition": "never", "keep_pictures": True},
+        "enrichment": {"keywords": {"method": "lite", "count": 7}, "toc": {"method": "off"}},
+        "metadata_schema": {"fields": [{"name": "author", "type": "text", "source": "parser", "key": "author"}]},
+    }
+    path.write_text('{"parsing": {"recognition": "always"}}')
+    changed = shell.json("kb", "update", "a", "--settings", str(path))["knowledge_base"]
+    assert changed["settings"] == {**made["settings"], "parsing": {"recognition": "always"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "field"),
+    [
+        ("summary: {}", "SETTING_UNKNOWN", "summary"),
+        ("enrichment: {keyword: {}}", "SETTING_UNKNOWN", "enrichment.keyword"),
+        ("enrichment: {keywords: {method: always}}", "SETTING_UNKNOWN", "enrichment.keywords.method"),
+        ("enrichment: {keywords: {count: many}}", "SETTING_INVALID", "enrichment.keywords.count"),
+        ("parsing: {render_pages: 1}", "SETTING_INVALID", "parsing.render_pages"),
+        ("parsing: [1]", "SETTING_INVALID", "parsing"),
+        ("chunking: {settings: {delimiters: !!binary aGVsbG8=}}", "SETTING_INVALID", "chunking.settings"),
+        ("[1]", "SETTINGS_UNREADABLE", None),
+        ("{", "SETTINGS_UNREADABLE", None),
+    ],
+)
+def test_kb_names_the_setting_at_fault(shell: Shell, tmp_path: Path, text: str, reason: str, field: str | None) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    error = shell.json("kb", "create", "a", "--settings", str(path), status=2)["error"]
+    assert (error["reason"], error.get("field")) == (reason, field), error
+    assert not shell.gateway.mesh.knowledge_bases
+
+
 def test_kb_is_private_unless_said(shell: Shell) -> None:
     assert shell.json("kb", "create", "mine")["knowledge_base"]["permission"] == "private"
     assert shell.json("kb", "update", "mine", "--team")["knowledge_base"]["permission"] == "team"

@@ -144,7 +144,8 @@ class KnowledgeBases(Base, KnowledgeBaseServiceServicer):
     async def UpdateKnowledgeBase(self, request: Any, context: Any) -> Any:
         found = self.mesh.knowledge_bases[request.knowledge_base.name]
         for path in request.update_mask.paths:
-            setattr(found, path, getattr(request.knowledge_base, path))
+            found.ClearField(path)
+            found.MergeFrom(kb_pb.KnowledgeBase(**{path: getattr(request.knowledge_base, path)}))
         return found
 
     @guarded("DeleteKnowledgeBase")

@@ -1,5 +1,6 @@
 """`corpusmesh kb …` and `corpusmesh status`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from corpusmesh.ingest.v1.run_service_pb2 import Run
 
 _SHOWN_RUNS = 10
+_SETTINGS_HELP = "YAML or JSON file with sections chunking, parsing, enrichment and metadata_schema."
 _COLUMNS = ("ID", "NAME", "PERMISSION", "OWNER", "DOCUMENTS", "CHUNKS")
 
 
@@ -61,19 +63,21 @@ async def create(
     description: Annotated[str, typer.Option(help="What it is about.")] = "",
     template: Annotated[str, typer.Option(help="Chunk template; by default general.")] = "",
     max_chunk_tokens: Annotated[int, typer.Option(help="Tokens of one chunk; 0 for the default.")] = 0,
-    overlap_tokens: Annotated[int, typer.Option(help="Tokens that a chunk repeats of the one before.")] = 0,
+    settings: Annotated[Path | None, typer.Option("--settings", help=_SETTINGS_HELP)] = None,
 ) -> None:
     """Create an empty knowledge base."""
     from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
+    from corpusmesh_app.cli.settings_files import read_settings
     from corpusmesh_app.cli.shapes import knowledge_base_shape
 
-    wanted = pb.KnowledgeBase(
-        display_name=name,
-        description=description,
-        permission=pb.PERMISSION_TEAM if team else pb.PERMISSION_PRIVATE,
-        chunk_settings=pb.ChunkSettings(
-            template=template, max_chunk_tokens=max_chunk_tokens, overlap_tokens=overlap_tokens
-        ),
+    wanted, _ = read_settings(settings)
+    wanted.MergeFrom(
+        pb.KnowledgeBase(
+            display_name=name,
+            description=description,
+            permission=pb.PERMISSION_TEAM if team else pb.PERMISSION_PRIVATE,
+            chunk_settings=pb.ChunkSettings(template=template, max_chunk_tokens=max_chunk_tokens),
+        )
     )
     async with session.client() as client:
         made = await client.knowledge_bases.create(wanted, knowledge_base_id=identifier)
@@ -103,13 +107,19 @@ async def update(
     display_name: Annotated[str | None, typer.Option(help="New name.")] = None,
     description: Annotated[str | None, typer.Option(help="New description.")] = None,
     team: Annotated[bool | None, typer.Option("--team/--private", help="Who sees it.")] = None,
+    template: Annotated[str, typer.Option(help="New chunk template.")] = "",
+    settings: Annotated[Path | None, typer.Option("--settings", help=_SETTINGS_HELP)] = None,
 ) -> None:
-    """Change a knowledge base's name, description or permission."""
+    """Change a knowledge base's name, description, permission or settings."""
     from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
+    from corpusmesh_app.cli.settings_files import read_settings
     from corpusmesh_app.cli.shapes import knowledge_base_shape
 
-    wanted = pb.KnowledgeBase()
-    paths: list[str] = []
+    wanted, set_fields = read_settings(settings)
+    paths = list(set_fields)
+    if template:
+        wanted.chunk_settings.template = template
+        paths.append("chunk_settings")
     if display_name is not None:
         wanted.display_name = display_name
         paths.append("display_name")
@@ -121,11 +131,12 @@ async def update(
         paths.append("permission")
     if not paths:
         raise InvalidArgumentError(
-            "NOTHING_TO_CHANGE", "say what to change: --display-name, --description, --team or --private"
+            "NOTHING_TO_CHANGE",
+            "say what to change: --display-name, --description, --team, --private, --template or --settings",
         )
     async with session.client() as client:
         wanted.name = (await client.resolve_knowledge_base(name)).name
-        changed = await client.knowledge_bases.update(wanted, paths=tuple(paths))
+        changed = await client.knowledge_bases.update(wanted, paths=tuple(dict.fromkeys(paths)))
     session.output.result(
         {"knowledge_base": knowledge_base_shape(changed)},
         session.output.table(_COLUMNS, [_row(changed)], empty=""),

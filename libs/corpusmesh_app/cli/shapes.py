@@ -12,6 +12,7 @@ from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as knowledge_base_pb
 from corpusmesh.ingest.v1 import run_service_pb2 as run_pb
 from corpusmesh_app.cli.failures import error_shape
 from corpusmesh_client import error_from_status
+from corpusmesh_client.knowledge_base_settings import settings_to_plain
 from corpusmesh_client.names import identifier_of
 
 Shape = dict[str, object]
@@ -95,6 +96,7 @@ def knowledge_base_shape(entry: knowledge_base_pb.KnowledgeBase) -> Shape:
         "current_snapshot": entry.current_snapshot or None,
         "document_count": entry.document_count,
         "chunk_count": entry.chunk_count,
+        "settings": settings_to_plain(entry),
         "create_time": time_of(entry, "create_time"),
         "update_time": time_of(entry, "update_time"),
     }
