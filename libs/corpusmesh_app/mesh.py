@@ -31,6 +31,7 @@ from corpusmesh_ingest.module import IngestService
 from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.handlers import ModelBounds
 from corpusmesh_retrieve.module import RetrieveService
+from corpusmesh_retrieve.pages import PageReader
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.logging import configure_logging, get_logger
@@ -158,7 +159,17 @@ class Process:
         stores = adapters.stores
         service = RetrieveService(
             settings.retrieve,
-            searcher=Searcher(stores.snapshots, stores.index, stores.embedder),
+            searcher=Searcher(
+                stores.snapshots,
+                stores.index,
+                stores.embedder,
+                PageReader(
+                    stores.index,
+                    stores.objects,
+                    adapters.embedder,
+                    max_cached_bytes=settings.retrieve.max_cached_page_bytes,
+                ),
+            ),
             answerer=Answerer(stores.embedder, chat_model(settings), make_rng),
             bounds=ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds),
             knowledge_bases=stores.knowledge_bases,

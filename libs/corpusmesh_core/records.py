@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 
 from corpusmesh_core.documents import Box
 
+PAGE_VECTORS_KEY = "page_vectors"
+"""Attribute of a page image: key of the object that holds the vectors of its version's pages."""
+PAGE_SPACE = "page_space"
+"""Attribute of a page image: space of those vectors."""
+PAGE_PLACE = "page_place"
+"""Attribute of a page image: its place in that object, from 0."""
+
 Ordinal = NewType("Ordinal", int)
 """A 32-bit integer, unique in its tenant, that names one document version or one build."""
 

@@ -31,6 +31,7 @@ def hit_shape(hit: retrieval_pb.SearchHit) -> Shape:
         "position": hit.position,
         "token_count": hit.token_count,
         "scores": scores_shape(hit.scores),
+        "picture": hit.picture or None,
     }
 
 
@@ -50,6 +51,7 @@ def scores_shape(scores: retrieval_pb.Scores) -> Shape:
         "lexical_score": scores.lexical_score,
         "lexical_rank": scores.lexical_rank or None,
         "vector_rank": scores.vector_rank or None,
+        "page_similarity": scores.page_similarity if scores.HasField("page_similarity") else None,
     }
 
 

@@ -41,6 +41,8 @@ class RetrievalPlan:
         metadata: Conditions on documents, documents themselves included.
         include_other_script: Whether the vector leg also searches apart among the records of the script that the
             question is not written in, so that a larger language does not crowd out the smaller one.
+        page_weight: Weight of what a vision model says of the images of the candidates' pages, 0 to 1; 0 does not look
+            at them.
     """
 
     mode: SearchMode = SearchMode.HYBRID
@@ -52,10 +54,12 @@ class RetrievalPlan:
     kinds: tuple[RecordKind, ...] = (RecordKind.CHUNK, RecordKind.SUMMARY)
     metadata: MetadataFilter = field(default_factory=MetadataFilter)
     include_other_script: bool = True
+    page_weight: float = 0.0
 
     def __post_init__(self) -> None:
         _check_range("vector_weight", self.vector_weight, 0.0, 1.0)
         _check_range("similarity_threshold", self.similarity_threshold, 0.0, 1.0)
+        _check_range("page_weight", self.page_weight, 0.0, 1.0)
         _check_range("window", self.window, 1, MAX_WINDOW)
         _check_range("page_size", self.page_size, 1, MAX_PAGE_SIZE)
         if not self.kinds:

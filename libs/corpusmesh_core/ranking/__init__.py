@@ -1,7 +1,9 @@
 """From the candidates of both legs to one explained order."""
 
 from corpusmesh_core.ranking.fusion import fuse_min_max, fuse_ranks, fuse_weighted, fuse_z_scores
+from corpusmesh_core.ranking.late_interaction import PageVectors, max_sim, pack_pages, quantize, unpack_page
 from corpusmesh_core.ranking.options import Fusion, RankingOptions, VectorScale
+from corpusmesh_core.ranking.pages import page_image_id, rescore_by_pages
 from corpusmesh_core.ranking.paging import Page, page_of
 from corpusmesh_core.ranking.scoring import LegScore, RankedCandidate, ScoreExplanation, rank_candidates
 from corpusmesh_core.ranking.signals import inverse_document_frequencies, scale_cosines, term_coverage
@@ -10,6 +12,7 @@ __all__ = [
     "Fusion",
     "LegScore",
     "Page",
+    "PageVectors",
     "RankedCandidate",
     "RankingOptions",
     "ScoreExplanation",
@@ -19,8 +22,14 @@ __all__ = [
     "fuse_weighted",
     "fuse_z_scores",
     "inverse_document_frequencies",
+    "max_sim",
+    "pack_pages",
+    "page_image_id",
     "page_of",
+    "quantize",
     "rank_candidates",
+    "rescore_by_pages",
     "scale_cosines",
     "term_coverage",
+    "unpack_page",
 ]

@@ -46,10 +46,12 @@ class ScoreExplanation:
         is_cross_script: Whether question and record are of scripts that share no words, so that the vector similarity
             stands in for the term similarity.
         similarity: (1 - vector_weight) * lexical.similarity + vector_weight * vector.similarity + rank_feature; for a
-            record in another script at most a little less than the best one in the question's own.
+            record in another script at most a little less than the best one in the question's own; where its page was
+            looked at, mixed with `page_similarity` (see `rescore_by_pages`).
         order_score: What the order is made of; the similarity itself but for rank, min-max and z-score fusion and for
             requests with one leg, which are ordered by that leg.
         dropped_because: Why it is not in the result; "" if it is.
+        page_similarity: What late interaction says of the image of its page; None where it was not looked at.
     """
 
     lexical: LegScore
@@ -60,6 +62,7 @@ class ScoreExplanation:
     similarity: float
     order_score: float
     dropped_because: str
+    page_similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

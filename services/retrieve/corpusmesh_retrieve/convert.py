@@ -93,6 +93,7 @@ def plan_of(
         window=plan.candidate_window or max(settings.candidate_window, page_size),
         page_size=page_size,
         kinds=kinds,
+        page_weight=plan.page_weight,
         metadata=MetadataFilter(
             conditions=tuple(_condition_of(condition) for condition in plan.metadata_conditions),
             document_ids=documents,
@@ -147,6 +148,7 @@ def hit_to_wire(ranked: RankedCandidate) -> pb.SearchHit:
         position=record.position,
         token_count=record.token_count,
         scores=scores_to_wire(ranked.explanation),
+        picture=_picture_name(record, document),
     )
 
 
@@ -188,7 +190,13 @@ def scores_to_wire(explanation: ScoreExplanation) -> pb.Scores:
         lexical_score=_finite(explanation.lexical.raw or 0.0),
         lexical_rank=explanation.lexical.rank,
         vector_rank=explanation.vector.rank,
+        page_similarity=explanation.page_similarity,
     )
+
+
+def _picture_name(record: Record, document: str) -> str:
+    picture = record.attributes.get("picture", "")
+    return f"{document}/versions/{record.version}/pictures/{picture}" if picture and document else ""
 
 
 def _finite(value: float) -> float:

@@ -19,6 +19,7 @@ from corpusmesh_core.tenancy import VisibilityInputs, visible_bitmap
 from corpusmesh_core.text import analyze_query
 from corpusmesh_core.visibility import Visibility, build_filter
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest, SpaceView
+from corpusmesh_retrieve.pages import PageReader
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.metrics import STAGE_DURATION_SECONDS
@@ -34,14 +35,16 @@ _log = get_logger(__name__)
 class Searcher:
     """Runs searches."""
 
-    def __init__(self, snapshots: SnapshotStore, index: RecordIndex, embedder: Embedder) -> None:
+    def __init__(self, snapshots: SnapshotStore, index: RecordIndex, embedder: Embedder, pages: PageReader) -> None:
         """Create the searcher.
 
         Args:
             snapshots: Tells what the caller may see.
             index: Recalls candidates.
             embedder: Embeds the question.
+            pages: Looks at the images of pages.
         """
+        self._pages = pages
         self._snapshots = snapshots
         self._index = index
         self._embedder = embedder
@@ -82,6 +85,9 @@ class Searcher:
                 # Spaces cannot be compared by cosine alone; similarity is absolute, so it joins them.
                 ranked.sort(key=lambda item: (not item.is_kept, -item.similarity))
             outcome.ranked = tuple(ranked)
+        if request.plan.page_weight > 0.0:
+            with _stage(outcome, "pages"):
+                await self._pages.rescore(call, request, outcome)
         return outcome
 
     async def _inputs(self, call: CallContext, knowledge_base_id: str, request: SearchRequest) -> VisibilityInputs:
