@@ -17,7 +17,7 @@ from corpusmesh_adapters.postgres import (
     migrate,
     publishing,
 )
-from corpusmesh_adapters.postgres.uploads import allocate_ordinals
+from corpusmesh_adapters.postgres.originals import allocate_ordinals
 from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import (
     AlreadyExistsError,
@@ -679,13 +679,13 @@ async def test_version_states_follow_the_stages(metadata: Metadata) -> None:
     await metadata.knowledge_base(owner)
     result = await metadata.ingest(owner, "kb", [upload("a.txt")])
     states = [result.versions[0].state]
-    for _ in range(5):
+    for _ in range(6):
         for message in await metadata.due_messages(owner.tenant_id):
             await metadata.finish(await metadata.claim(message))
         states.append(
             (await metadata.documents.versions_by_ordinal(owner.tenant_id, [result.versions[0].ordinal]))[0].state
         )
     assert states == [
-        VersionState.PENDING, VersionState.CHUNKING, VersionState.EMBEDDING, VersionState.INDEXING,
-        VersionState.READY, VersionState.READY,
+        VersionState.PENDING, VersionState.CHUNKING, VersionState.ENRICHING, VersionState.EMBEDDING,
+        VersionState.INDEXING, VersionState.READY, VersionState.READY,
     ]  # fmt: skip

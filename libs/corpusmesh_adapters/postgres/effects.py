@@ -233,8 +233,10 @@ async def _dispatch(context: RunTransaction, effect: Dispatch) -> None:
 
 async def _fail_parts(context: RunTransaction, effect: FailParts) -> None:
     await context.connection.execute(
+        # What is wrong with a document stays wrong: its password is kept for a retry of everything else alone.
         "UPDATE corpusmesh.versions v SET state = 'failed', failed_stage = $2, error_reason = f.reason,"
-        " error_message = f.message"
+        " error_message = f.message,"
+        " sealed_password = CASE WHEN starts_with(f.reason, 'DOCUMENT_') THEN '' ELSE v.sealed_password END"
         " FROM unnest($3::int[], $4::text[], $5::text[]) AS f(ordinal, reason, message)"
         " WHERE v.tenant_id = $1 AND v.ordinal = f.ordinal AND v.state NOT IN ('cancelled', 'purged')",
         context.tenant_id,
@@ -262,7 +264,7 @@ async def _forget(context: RunTransaction, ordinals: Sequence[int]) -> None:
     connection = context.connection
     await connection.execute(
         "UPDATE corpusmesh.versions SET display_name = '', title = '', media_type = '', artefacts = '{}',"
-        " warnings = '{}'"
+        " warnings = '{}', config = '{}', extracted_metadata = '{}', sealed_password = ''"
         " WHERE tenant_id = $1 AND ordinal = ANY ($2)",
         context.tenant_id,
         list(ordinals),
@@ -333,7 +335,7 @@ async def _cancel_parts(context: RunTransaction) -> None:
             context.messages.append(snapshot)
     await connection.execute(
         "UPDATE corpusmesh.versions SET state = 'cancelled', error_reason = 'RUN_CANCELLED',"
-        " error_message = 'its run was cancelled'"
+        " error_message = 'its run was cancelled', sealed_password = ''"
         " WHERE tenant_id = $1 AND run_id = $2 AND state NOT IN ('failed', 'cancelled', 'purged')",
         context.tenant_id,
         context.run.run_id,

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from corpusmesh_adapters.postgres.database import Connection, Database
-from corpusmesh_adapters.postgres.uploads import lock_originals
+from corpusmesh_adapters.postgres.originals import lock_originals
 from corpusmesh_core.orchestration.values import Stage
+from corpusmesh_core.ports.work import StageAttempt
 
 
 class PostgresPurgeStore:
@@ -50,7 +51,7 @@ class PostgresPurgeStore:
         async with self._database.tenant(tenant_id) as connection:
             return await _unshared_originals(connection, tenant_id, ordinals)
 
-    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[tuple[str, str, Stage]]:
+    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[StageAttempt]:
         """See `PurgeStore`.
 
         Args:
@@ -58,17 +59,19 @@ class PostgresPurgeStore:
             ordinals: Versions.
 
         Returns:
-            Run, task and stage.
+            Tasks, by id.
         """
         async with self._database.tenant(tenant_id) as connection:
             rows = await connection.fetch(
-                "SELECT t.run_id, t.task_id, t.stage FROM corpusmesh.tasks t WHERE t.tenant_id = $1 AND t.run_id IN ("
+                "SELECT t.run_id, t.task_id, t.stage, t.parts FROM corpusmesh.tasks t WHERE t.tenant_id = $1 AND t.run_id IN ("
                 "   SELECT run_id FROM corpusmesh.versions WHERE tenant_id = $1 AND ordinal = ANY ($2))"
                 " AND t.parts && $2::int[] ORDER BY t.task_id",
                 tenant_id,
                 list(ordinals),
             )
-        return [(row["run_id"], row["task_id"], Stage(row["stage"])) for row in rows]
+        return [
+            StageAttempt(row["run_id"], row["task_id"], Stage(row["stage"]), tuple(row["parts"])) for row in rows
+        ]
 
     async def ordinals_of(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> Sequence[int]:
         """See `PurgeStore`.

@@ -1,8 +1,10 @@
 """Runs: taking uploads in, reading, cancelling, retrying."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from corpusmesh_adapters.postgres.database import Connection, Database
+from corpusmesh_adapters.postgres.derivations import write_derivations
 from corpusmesh_adapters.postgres.effects import apply_decision, lock_run
 from corpusmesh_adapters.postgres.guards import require_knowledge_base, visibility_arguments, visible_document
 from corpusmesh_adapters.postgres.rows import RUN_COLUMNS, VERSION_COLUMNS, to_run_record, to_version
@@ -15,15 +17,15 @@ from corpusmesh_adapters.postgres.run_creation import (
     find_run,
 )
 from corpusmesh_adapters.postgres.uploads import write_uploads
-from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError
+from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.batching import plan_batches
 from corpusmesh_core.orchestration.transitions import retry_stage
 from corpusmesh_core.orchestration.values import HOUSEKEEPING, Lane, RunKind, Stage, Verdict
-from corpusmesh_core.ports.runs import IngestOptions, IngestResult, RunRecord
+from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult, RunRecord
 from corpusmesh_core.tenancy.access import Access, run_not_found
 from corpusmesh_core.tenancy.identity import Identity
-from corpusmesh_core.tenancy.values import Upload, VersionRow
+from corpusmesh_core.tenancy.values import KnowledgeBase, Upload, VersionRow
 
 _RECORD_COLUMNS = f"r.tenant_id, r.created_by, r.create_time, r.end_time, {RUN_COLUMNS}"
 
@@ -55,40 +57,68 @@ class PostgresRunStore:
 
         Returns:
             The run and one version for each upload.
-
-        Raises:
-            InvalidArgumentError: If a document occurs twice.
-            FailedPreconditionError: If the run takes no more parts.
         """
-        if len({upload.document_id for upload in uploads}) != len(uploads):
-            raise InvalidArgumentError("DOCUMENT_TWICE", "a group of uploads names a document twice; send it once")
+        # SHARE: uploads go side by side, but not beside the deletion of their knowledge base.
+        lock = "FOR SHARE" if all(upload.acl is None for upload in uploads) else "FOR UPDATE"
+        async with self._run(identity, knowledge_base_id, options, lock) as (connection, knowledge_base, run_id, again):
+            versions, unchanged = await write_uploads(
+                connection, identity, knowledge_base, uploads, options, run_id, restore
+            )
+            await self._extend(connection, identity.tenant_id, run_id, versions, unchanged, options, again=again)
+        return IngestResult(run_id, tuple(versions), tuple(unchanged))
+
+    async def derive(
+        self, identity: Identity, knowledge_base_id: str, derivations: Sequence[Derivation], options: IngestOptions
+    ) -> IngestResult:
+        """See `RunStore`; versions, edits, tasks and messages are one transaction.
+
+        Args:
+            identity: Caller.
+            knowledge_base_id: Knowledge base.
+            derivations: What to make; each document once.
+            options: How.
+
+        Returns:
+            The run and one version for each derivation.
+        """
+        async with self._run(identity, knowledge_base_id, options, "FOR SHARE") as (connection, found, run_id, again):
+            versions, unchanged = await write_derivations(connection, identity, found, derivations, options, run_id)
+            await self._extend(connection, identity.tenant_id, run_id, versions, unchanged, options, again=again)
+        return IngestResult(run_id, tuple(versions), tuple(unchanged))
+
+    @asynccontextmanager
+    async def _run(
+        self, identity: Identity, knowledge_base_id: str, options: IngestOptions, lock: str
+    ) -> AsyncIterator[tuple[Connection, KnowledgeBase, str, bool]]:
+        """Open the transaction that adds to a run: connection, knowledge base, run, whether it was begun before."""
         async with self._database.tenant(identity.tenant_id) as connection:
             if options.run_id:
                 # Before the knowledge base, as everywhere.
                 await lock_run(connection, identity.tenant_id, options.run_id)
-            # SHARE: uploads go side by side, but not beside the deletion of their knowledge base.
-            lock = "FOR SHARE" if all(upload.acl is None for upload in uploads) else "FOR UPDATE"
-            await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE, lock=lock)
+            found = await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE, lock=lock)
             await check_backlog(connection, identity.tenant_id, self._limits)
             run_id, is_repeated = await self._find_or_create(connection, identity, knowledge_base_id, options)
-            versions, unchanged = await write_uploads(
-                connection, identity, knowledge_base_id, uploads, options, run_id, restore
-            )
-            fresh = [
-                (version.ordinal, version.size_bytes)
-                for version, same in zip(versions, unchanged, strict=True)
-                if not same
-            ]
-            if is_repeated and not fresh:
-                return IngestResult(run_id, tuple(versions), tuple(unchanged))
-            _, taken = await extend_run(
-                connection, identity.tenant_id, run_id, fresh, self._limits, is_last=options.is_last
-            )
-            if not taken:
-                raise FailedPreconditionError(
-                    "RUN_CLOSED", "the run takes no more documents; begin a new one", run=run_id
-                )
-        return IngestResult(run_id, tuple(versions), tuple(unchanged))
+            yield connection, found, run_id, is_repeated
+
+    async def _extend(
+        self,
+        connection: Connection,
+        tenant_id: str,
+        run_id: str,
+        versions: Sequence[VersionRow],
+        unchanged: Sequence[bool],
+        options: IngestOptions,
+        *,
+        again: bool,
+    ) -> None:
+        fresh = [
+            (version.ordinal, version.size_bytes) for version, same in zip(versions, unchanged, strict=True) if not same
+        ]
+        if again and not fresh:
+            return
+        _, taken = await extend_run(connection, tenant_id, run_id, fresh, self._limits, is_last=options.is_last)
+        if not taken:
+            raise FailedPreconditionError("RUN_CLOSED", "the run takes no more documents; begin a new one", run=run_id)
 
     @staticmethod
     async def _find_or_create(

@@ -3,19 +3,18 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from corpusmesh_adapters.postgres.database import Connection
+from corpusmesh_adapters.postgres.duplicates import resolve_uploads
+from corpusmesh_adapters.postgres.originals import allocate_ordinals, lock_originals, purgeable_originals
 from corpusmesh_adapters.postgres.rows import VERSION_COLUMNS, metadata_columns, to_version
-from corpusmesh_core.errors import OverloadedError
 from corpusmesh_core.ports.runs import IngestOptions
 from corpusmesh_core.tenancy.identity import Identity
-from corpusmesh_core.tenancy.values import AclEntry, DuplicatePolicy, MetadataValue, Upload, VersionRow
-
-MAX_ORDINAL = 2**31 - 1
+from corpusmesh_core.tenancy.values import AclEntry, KnowledgeBase, MetadataValue, Upload, VersionRow
 
 
 async def write_uploads(
     connection: Connection,
     identity: Identity,
-    knowledge_base_id: str,
+    knowledge_base: KnowledgeBase,
     uploads: Sequence[Upload],
     options: IngestOptions,
     run_id: str,
@@ -26,9 +25,9 @@ async def write_uploads(
     Args:
         connection: Transaction of the caller's tenant.
         identity: Caller, who may write.
-        knowledge_base_id: Where to.
-        uploads: Originals; each document once.
-        options: What to do with bytes that are there, and with what configuration versions are made.
+        knowledge_base: Where to.
+        uploads: Originals.
+        options: What to do with bytes and names that are there, and with what configuration versions are made.
         run_id: Run that makes the versions searchable.
         restore: Puts originals back that a purge may have removed since they were stored.
 
@@ -37,66 +36,21 @@ async def write_uploads(
     """
     if not uploads:
         return [], []
-    existing = {}
-    if options.on_duplicate is DuplicatePolicy.SKIP:
-        existing = await _find_same(connection, identity.tenant_id, knowledge_base_id, uploads, options)
-    fresh = [upload for upload in uploads if upload.document_id not in existing]
+    resolved = await resolve_uploads(connection, identity, knowledge_base, uploads, options, run_id)
+    fresh = [entry.upload for entry in resolved if entry.existing is None and entry.same_as < 0]
     made: dict[str, VersionRow] = {}
     if fresh:
         hashes = [upload.original_sha256 for upload in fresh]
         await lock_originals(connection, identity.tenant_id, hashes)
         if purgeable := await purgeable_originals(connection, identity.tenant_id, hashes):
             await restore(purgeable)
-        made = await _insert(connection, identity, knowledge_base_id, fresh, options, run_id)
-        await _describe(connection, identity.tenant_id, knowledge_base_id, fresh)
-    versions = [existing.get(upload.document_id) or made[upload.document_id] for upload in uploads]
-    return versions, [upload.document_id in existing for upload in uploads]
-
-
-async def _find_same(
-    connection: Connection,
-    tenant_id: str,
-    knowledge_base_id: str,
-    uploads: Sequence[Upload],
-    options: IngestOptions,
-) -> dict[str, VersionRow]:
-    """Find uploads whose bytes and configuration are those of their document's newest version, done or under way."""
-    rows = await connection.fetch(
-        f"SELECT {VERSION_COLUMNS} FROM unnest($3::text[], $4::text[]) AS u(document_id, sha256)"  # noqa: S608
-        " JOIN corpusmesh.documents d ON d.tenant_id = $1 AND d.knowledge_base_id = $2"
-        "   AND d.document_id = u.document_id AND d.state = 'active'"
-        " JOIN corpusmesh.versions v ON v.tenant_id = $1 AND v.knowledge_base_id = $2"
-        "   AND v.document_id = u.document_id AND v.version = d.latest_version"
-        " WHERE v.original_sha256 = u.sha256 AND v.config_hash = $5"
-        "   AND v.state NOT IN ('failed', 'cancelled', 'purged')",
-        tenant_id,
-        knowledge_base_id,
-        [upload.document_id for upload in uploads],
-        [upload.original_sha256 for upload in uploads],
-        options.config_hash,
-    )
-    return {row["document_id"]: to_version(row) for row in rows}
-
-
-async def lock_originals(connection: Connection, tenant_id: str, hashes: Sequence[str]) -> None:
-    """Let nobody else remove, or begin to need, originals until the transaction ends."""
-    # Sorted, so that two groups with the same originals lock them in the same order.
-    await connection.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || sha256, 0)) FROM unnest($2::text[]) AS sha256",
-        tenant_id,
-        sorted(set(hashes)),
-    )
-
-
-async def purgeable_originals(connection: Connection, tenant_id: str, hashes: Sequence[str]) -> list[str]:
-    """Tell which of locked originals a purge or a clean-up may have removed already."""
-    rows = await connection.fetch(
-        "SELECT DISTINCT original_sha256 AS sha256 FROM corpusmesh.versions"
-        " WHERE tenant_id = $1 AND original_sha256 = ANY ($2) AND state IN ('purged', 'cancelled', 'failed')",
-        tenant_id,
-        list(hashes),
-    )
-    return [row["sha256"] for row in rows]
+        made = await _insert(connection, identity, knowledge_base.knowledge_base_id, fresh, options, run_id)
+        await _describe(connection, identity.tenant_id, knowledge_base.knowledge_base_id, fresh)
+    versions: list[VersionRow] = []
+    for entry in resolved:
+        own = versions[entry.same_as] if entry.same_as >= 0 else entry.existing
+        versions.append(own or made[entry.upload.document_id])
+    return versions, [entry.existing is not None or entry.same_as >= 0 for entry in resolved]
 
 
 async def _insert(
@@ -132,12 +86,17 @@ async def _insert(
     number = {row["document_id"]: row["latest_version"] for row in documents}
     first_ordinal = await allocate_ordinals(connection, identity.tenant_id, len(uploads))
     rows = await connection.fetch(
+        # What a person set for this document alone holds for its next version too.
         "INSERT INTO corpusmesh.versions AS v (tenant_id, ordinal, knowledge_base_id, document_id, version,"  # noqa: S608
-        " display_name, original_sha256, size_bytes, media_type, title, config_hash, run_id, state)"
+        " display_name, original_sha256, size_bytes, media_type, title, config_hash, run_id, state, config,"
+        " sealed_password)"
         " SELECT $1, $2 + u.place - 1, $3, u.document_id, u.version, u.display_name, u.sha256, u.size_bytes,"
-        "   u.media_type, u.title, $4, $5, 'pending'"
-        " FROM unnest($6::text[], $7::int[], $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[])"
-        "   WITH ORDINALITY AS u(document_id, version, display_name, sha256, size_bytes, media_type, title, place)"
+        "   u.media_type, u.title, $4, $5, 'pending', coalesce(p.config, '{}'), u.sealed_password"
+        " FROM unnest($6::text[], $7::int[], $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[],"
+        "   $13::bytea[]) WITH ORDINALITY AS u(document_id, version, display_name, sha256, size_bytes, media_type,"
+        "   title, sealed_password, place)"
+        " LEFT JOIN corpusmesh.versions p ON p.tenant_id = $1 AND p.knowledge_base_id = $3"
+        "   AND p.document_id = u.document_id AND p.version = u.version - 1 AND p.state <> 'purged'"
         f" RETURNING {VERSION_COLUMNS}",
         identity.tenant_id,
         first_ordinal,
@@ -151,29 +110,9 @@ async def _insert(
         [upload.size_bytes for upload in uploads],
         [upload.media_type for upload in uploads],
         [upload.title for upload in uploads],
+        [upload.sealed_password for upload in uploads],
     )
     return {row["document_id"]: to_version(row) for row in rows}
-
-
-async def allocate_ordinals(connection: Connection, tenant_id: str, count: int) -> int:
-    """Take ordinals that nobody has had or will have.
-
-    Returns:
-        The first of `count` consecutive ones.
-
-    Raises:
-        OverloadedError: If the tenant has used up all of them.
-    """
-    following: int = await connection.fetchval(
-        "UPDATE corpusmesh.tenants SET next_ordinal = next_ordinal + $2::int"
-        " WHERE tenant_id = $1 AND next_ordinal <= $3::int - $2::int RETURNING next_ordinal",
-        tenant_id,
-        count,
-        MAX_ORDINAL,
-    )
-    if following is None:
-        raise OverloadedError("ORDINALS_USED_UP", "the tenant has made as many versions as an index can name")
-    return following - count
 
 
 async def _describe(connection: Connection, tenant_id: str, knowledge_base_id: str, uploads: Sequence[Upload]) -> None:

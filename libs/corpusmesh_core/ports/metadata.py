@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from corpusmesh_core.orchestration.values import Stage
+from corpusmesh_core.ports.work import StageAttempt
 from corpusmesh_core.tenancy.access import Access
 from corpusmesh_core.tenancy.identity import Identity, Role, Scope
 from corpusmesh_core.tenancy.keys import KeyMaterial
@@ -204,9 +204,13 @@ class DocumentStore(Protocol):
         ...
 
     async def list(
-        self, identity: Identity, knowledge_base_id: str, after_key: str, limit: int
+        self, identity: Identity, knowledge_base_id: str, after_key: str, limit: int, *, name_prefix: str = ""
     ) -> Sequence[DocumentRow]:
-        """List the living documents that the caller may read, by id."""
+        """List the living documents that the caller may read and whose display name begins with a prefix, by id."""
+        ...
+
+    async def count(self, identity: Identity, knowledge_base_id: str, name_prefix: str) -> int:
+        """Count what `list` gives over all pages."""
         ...
 
     async def list_versions(
@@ -280,11 +284,8 @@ class PurgeStore(Protocol):
         """Give hashes of originals that no version outside of `ordinals` still needs."""
         ...
 
-    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[tuple[str, str, Stage]]:
-        """Give run, task and stage of every task that has worked, or may have worked, on versions.
-
-        A task that died may have written what no version names.
-        """
+    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[StageAttempt]:
+        """Give every task that has worked, or may have worked, on versions."""
         ...
 
     async def ordinals_of(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> Sequence[int]:

@@ -1,11 +1,12 @@
 """What the mesh asks of the store of runs; rights are checked inside, as in `metadata`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from corpusmesh_core.orchestration.values import Run
+from corpusmesh_core.ports.edits import NewEdit
 from corpusmesh_core.tenancy.identity import Identity
 from corpusmesh_core.tenancy.values import DuplicatePolicy, Upload, VersionRow
 
@@ -41,7 +42,7 @@ class IngestOptions:
         is_interactive: Whether somebody waits.
         hold_publish: Whether versions are left unpublished.
         is_last: Whether no more groups follow. A run that waits for more ends by itself after a while.
-        on_duplicate: What to do with bytes that the document has already.
+        on_duplicate: What to do with bytes or names that are there already.
         config_hash: Hash of the configuration that they are parsed with.
         headers: Trace and request id, carried along by every message of the run.
     """
@@ -51,9 +52,35 @@ class IngestOptions:
     is_interactive: bool = False
     hold_publish: bool = False
     is_last: bool = True
-    on_duplicate: DuplicatePolicy = DuplicatePolicy.SKIP
+    on_duplicate: DuplicatePolicy = DuplicatePolicy.UNCHANGED
     config_hash: str = ""
     headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """A new version of a document from an original that it has already.
+
+    Attributes:
+        document_id: The document.
+        version: Version to make it from; 0 for the published one, or the newest where none is published.
+        seen_version: Version whose chunks the author of `edits` saw; 0 for none. It must have the original of the
+            version to make it from.
+        config: Sections of the configuration to set for this document, in place of what it has of its own.
+        forgets_config: Whether sections that `config` does not name go back to the knowledge base's.
+        sealed_password: What opens the original, sealed; b"" for none.
+        edits: Edits to add, in the order in which they apply.
+        withdrawn: Ids of edits to withdraw.
+    """
+
+    document_id: str
+    version: int = 0
+    seen_version: int = 0
+    config: Mapping[str, object] = field(default_factory=dict)
+    forgets_config: bool = False
+    sealed_password: bytes = field(default=b"", repr=False)
+    edits: tuple[NewEdit, ...] = ()
+    withdrawn: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +128,31 @@ class RunStore(Protocol):
             NotFoundError: If the knowledge base or the run is unknown or forbidden.
             OverloadedError: If too much work of the tenant waits already.
             FailedPreconditionError: If the run takes no more.
+        """
+        ...
+
+    async def derive(
+        self, identity: Identity, knowledge_base_id: str, derivations: Sequence[Derivation], options: IngestOptions
+    ) -> IngestResult:
+        """Make new versions from originals that documents have, and begin or extend the run that makes them.
+
+        A document that the run has made a version of already is left as it is, so that a call may be made again.
+
+        Args:
+            identity: Caller.
+            knowledge_base_id: Knowledge base.
+            derivations: What to make; each document once.
+            options: How; `on_duplicate` does not count.
+
+        Returns:
+            The run and one version for each derivation.
+
+        Raises:
+            NotFoundError: If the knowledge base, a document, a version or an edit is unknown or forbidden; then nothing
+                is made.
+            OverloadedError: If too much work of the tenant waits already.
+            FailedPreconditionError: CHUNK_VERSION_OUTDATED if the author of edits saw another original than the one to
+                make the version from; RUN_CLOSED if the run takes no more.
         """
         ...
 

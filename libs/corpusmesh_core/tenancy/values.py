@@ -41,10 +41,19 @@ class VersionState(StrEnum):
 
 
 class DuplicatePolicy(StrEnum):
-    """What to do with an upload whose bytes are those of the document's latest version."""
+    """What to do with an upload whose bytes, or whose name, are there already.
 
+    "There" is what the caller may see: a document that the caller may not see is no duplicate of anything.
+    """
+
+    UNCHANGED = "unchanged"
+    """Nothing, where the newest version of the same document has the bytes; else a version of that document."""
     SKIP = "skip"
+    """As UNCHANGED, and nothing either where the newest version of any other document has the bytes."""
     NEW_VERSION = "new_version"
+    """A new version, also of the same bytes."""
+    KEEP_BOTH = "keep_both"
+    """A second document where the name is taken."""
 
 
 MetadataValue = str | float | datetime
@@ -213,6 +222,7 @@ class Upload:
         source_uri: Where it came from, "" for an upload.
         metadata: Values to set on the document; None leaves them as they are.
         acl: Access list to set; None leaves it as it is.
+        sealed_password: What opens the original, sealed; b"" where none is needed.
     """
 
     document_id: str
@@ -224,6 +234,7 @@ class Upload:
     source_uri: str = ""
     metadata: Mapping[str, MetadataValue] | None = None
     acl: "tuple[AclEntry, ...] | None" = None
+    sealed_password: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
