@@ -1,0 +1,61 @@
+"""Sources: places outside of the mesh that a knowledge base follows; values and decisions, no I/O."""
+
+from corpusmesh_core.sources.grants import AccessRule, SourceGrant, access_digest, check_rule, map_access
+from corpusmesh_core.sources.items import (
+    FailedItem,
+    ItemChange,
+    ItemState,
+    KnownItem,
+    ListingEnd,
+    ListingEvent,
+    RemovedItem,
+    SourceItem,
+)
+from corpusmesh_core.sources.places import (
+    MAX_KEY_BYTES,
+    PLATFORM_KINDS,
+    FolderPlace,
+    S3Place,
+    SourceKind,
+    SourcePlace,
+    WebPlace,
+    check_place,
+    is_wanted,
+    kind_of,
+    place_from_json,
+    place_to_json,
+)
+from corpusmesh_core.sources.planning import RemovalPlan, Step, item_document_id, plan_removals, plan_step
+
+__all__ = [
+    "MAX_KEY_BYTES",
+    "PLATFORM_KINDS",
+    "AccessRule",
+    "FailedItem",
+    "FolderPlace",
+    "ItemChange",
+    "ItemState",
+    "KnownItem",
+    "ListingEnd",
+    "ListingEvent",
+    "RemovalPlan",
+    "RemovedItem",
+    "S3Place",
+    "SourceGrant",
+    "SourceItem",
+    "SourceKind",
+    "SourcePlace",
+    "Step",
+    "WebPlace",
+    "access_digest",
+    "check_place",
+    "check_rule",
+    "is_wanted",
+    "item_document_id",
+    "kind_of",
+    "map_access",
+    "place_from_json",
+    "place_to_json",
+    "plan_removals",
+    "plan_step",
+]
