@@ -11,7 +11,9 @@ from corpusmesh_adapters.postgres.relay import OutboxRelay, RelaySettings
 from corpusmesh_adapters.postgres.run_creation import WorkLimits
 from corpusmesh_adapters.postgres.runs import PostgresRunStore
 from corpusmesh_adapters.postgres.snapshots import PostgresSnapshotStore
+from corpusmesh_adapters.postgres.sources import PostgresSourceStore
 from corpusmesh_adapters.postgres.sweeper import PostgresTaskSweeper
+from corpusmesh_adapters.postgres.syncs import PostgresSyncStore
 from corpusmesh_adapters.postgres.task_queue import PostgresTaskQueue
 from corpusmesh_adapters.postgres.tenants import PostgresKeyStore, PostgresTenantStore
 
@@ -28,6 +30,8 @@ __all__ = [
     "PostgresPurgeStore",
     "PostgresRunStore",
     "PostgresSnapshotStore",
+    "PostgresSourceStore",
+    "PostgresSyncStore",
     "PostgresTaskQueue",
     "PostgresTaskSweeper",
     "PostgresTenantStore",

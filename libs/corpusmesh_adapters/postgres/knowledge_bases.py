@@ -236,7 +236,7 @@ class PostgresKnowledgeBaseStore:
                 identity.tenant_id,
                 knowledge_base_id,
             )
-            for table in ("snapshots", "document_acl", "document_metadata", "chunk_edits", "tag_sets"):
+            for table in ("snapshots", "document_acl", "document_metadata", "chunk_edits", "tag_sets", "sources"):
                 await connection.execute(
                     f"DELETE FROM corpusmesh.{table} WHERE tenant_id = $1 AND knowledge_base_id = $2",  # noqa: S608
                     identity.tenant_id,

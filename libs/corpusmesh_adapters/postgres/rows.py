@@ -206,6 +206,7 @@ def to_run_record(row: asyncpg.Record) -> RunRecord:
         created_by=row["created_by"],
         create_time=row["create_time"],
         end_time=row["end_time"],
+        result=row["result"],
     )
 
 

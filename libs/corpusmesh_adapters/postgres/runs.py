@@ -27,7 +27,7 @@ from corpusmesh_core.tenancy.access import Access, run_not_found
 from corpusmesh_core.tenancy.identity import Identity
 from corpusmesh_core.tenancy.values import KnowledgeBase, Upload, VersionRow
 
-_RECORD_COLUMNS = f"r.tenant_id, r.created_by, r.create_time, r.end_time, {RUN_COLUMNS}"
+_RECORD_COLUMNS = f"r.tenant_id, r.created_by, r.create_time, r.end_time, r.result, {RUN_COLUMNS}"
 
 
 class PostgresRunStore:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from corpusmesh_core.orchestration.values import Run
 from corpusmesh_core.ports.edits import NewEdit
@@ -22,6 +22,7 @@ class RunRecord:
         created_by: User.
         create_time: UTC.
         end_time: UTC; None while it goes on.
+        result: What it has done beside its documents, JSON values; of a sync, source and counts.
     """
 
     tenant_id: str
@@ -30,6 +31,7 @@ class RunRecord:
     created_by: str
     create_time: datetime
     end_time: datetime | None
+    result: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

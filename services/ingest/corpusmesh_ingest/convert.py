@@ -7,7 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc.status_pb2 import Status
 
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
-from corpusmesh_core.errors import DocumentError, InvalidArgumentError
+from corpusmesh_core.errors import DocumentError, FailedPreconditionError, InvalidArgumentError
 from corpusmesh_core.tenancy import (
     AclEntry,
     DocumentRow,
@@ -128,6 +128,19 @@ def part_status(reason: str, message: str) -> Status:
         The status.
     """
     return to_status(DocumentError(reason or "PART_FAILED", message or "the document could not be made searchable"))
+
+
+def run_status(reason: str, message: str) -> Status:
+    """Write why a run as a whole failed.
+
+    Args:
+        reason: UPPER_SNAKE reason.
+        message: One sentence.
+
+    Returns:
+        The status.
+    """
+    return to_status(FailedPreconditionError(reason, message))
 
 
 def metadata_text(value: MetadataValue) -> str:

@@ -11,7 +11,7 @@ from corpusmesh_core.orchestration.values import RunKind, RunState
 from corpusmesh_core.ports.metadata import IdempotencyStore
 from corpusmesh_core.ports.runs import RunRecord, RunStore
 from corpusmesh_core.ports.work import EventFeed
-from corpusmesh_ingest.convert import part_status, run_name, timestamp, version_name
+from corpusmesh_ingest.convert import part_status, run_name, run_status, timestamp, version_name
 from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token
 from corpusmesh_ingest.names import parse_name
@@ -20,7 +20,7 @@ from corpusmesh_runtime.context import require_call
 _MAX_FAILED_PARTS = 100
 _POLL_SECONDS = 1.0
 _MIN_INTERVAL_SECONDS = 0.05
-_KINDS = {RunKind.INGEST: pb.Run.KIND_INGEST, RunKind.PURGE: pb.Run.KIND_PURGE}
+_KINDS = {RunKind.INGEST: pb.Run.KIND_INGEST, RunKind.PURGE: pb.Run.KIND_PURGE, RunKind.SYNC: pb.Run.KIND_SYNC}
 _STATES = {
     RunState.PENDING: pb.Run.STATE_PENDING,
     RunState.RUNNING: pb.Run.STATE_RUNNING,
@@ -146,4 +146,22 @@ class RunHandlers(RunServiceServicer):
             failed_parts=failed,
             create_time=timestamp(record.create_time),
             end_time=timestamp(record.end_time),
+            error=run_status(run.error_reason, run.error_message) if run.error_reason else None,
+            sync=_sync_summary(record) if run.kind is RunKind.SYNC else None,
         )
+
+
+def _sync_summary(record: RunRecord) -> pb.SyncSummary:
+    result = record.result
+    parent = f"knowledgeBases/{record.knowledge_base_id}"
+    return pb.SyncSummary(
+        source=f"{parent}/sources/{result.get('source', '')}",
+        listed_count=result.get("listed", 0),
+        added_count=result.get("added", 0),
+        changed_count=result.get("changed", 0),
+        access_changed_count=result.get("access", 0),
+        unchanged_count=result.get("unchanged", 0),
+        removed_count=result.get("removed", 0),
+        failed_count=result.get("failed", 0),
+        runs=[run_name(record.knowledge_base_id, run_id) for run_id in result.get("runs", ())],
+    )
