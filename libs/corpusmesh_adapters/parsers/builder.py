@@ -1,11 +1,13 @@
 """Collects the blocks of one document: cleans text, keeps the heading path, enforces the limits on what comes out."""
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
+from corpusmesh_adapters.parsers.cleaning import clean, one_line
 from corpusmesh_adapters.parsers.failures import empty, over_limit
-from corpusmesh_adapters.parsers.languages import detect_language
+from corpusmesh_adapters.parsers.grids import guess_header_row_count, kept_spans
+from corpusmesh_adapters.parsers.languages import believed_language, detect_language, foreign_language
+from corpusmesh_adapters.parsers.source import Source
 from corpusmesh_core.chunking.tables import table_text
 from corpusmesh_core.documents import (
     Block,
@@ -17,70 +19,13 @@ from corpusmesh_core.documents import (
     Picture,
     Table,
 )
-from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions
+from corpusmesh_core.ports.parsing import ParseLimits
+
+__all__ = ["DocumentBuilder", "Source", "clean", "guess_header_row_count", "one_line"]
 
 _MAX_WARNINGS = 100
 _MAX_METADATA_CHARACTERS = 1_000
 _MAX_HEADING_CHARACTERS = 300
-# Controls, soft hyphens, byte order marks and lone surrogates: none is text, and the last cannot even be encoded.
-_NOISE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\xad\ufeff\ufffe\ud800-\udfff]")
-_CJK = "\u2e80-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
-_CJK_BREAK = re.compile(f"(?<=[{_CJK}])[ \t]*\n[ \t\n]*(?=[{_CJK}])")
-_SPACES = re.compile(r"\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One document on its way into a parser.
-
-    Attributes:
-        content: The file.
-        display_name: Its file name, data only.
-        options: Password and limits.
-        depth: How many mails it lies in.
-    """
-
-    content: bytes
-    display_name: str
-    options: ParseOptions
-    depth: int = 0
-
-    @property
-    def limits(self) -> ParseLimits:
-        """What it may cost."""
-        return self.options.limits
-
-    @property
-    def extension(self) -> str:
-        """The name's extension in lower case without its dot; "" where there is none."""
-        _, dot, extension = self.display_name.rpartition(".")
-        return extension.lower() if dot else ""
-
-
-def clean(text: str) -> str:
-    """Drop what is not text: controls, soft hyphens, lone surrogates; line ends become LF.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        Text that every encoding can carry.
-    """
-    if "\r" in text or "\x0c" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
-    return _NOISE.sub("", text)
-
-
-def one_line(text: str) -> str:
-    """Write a text on one line; between CJK characters a line break leaves no space, which would break search.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The text with white space collapsed, stripped.
-    """
-    return _SPACES.sub(" ", _CJK_BREAK.sub("", text)).strip()
 
 
 class DocumentBuilder:
@@ -105,6 +50,7 @@ class DocumentBuilder:
         self._blocks: list[Block] = []
         self._path: list[tuple[int, str]] = []
         self._warnings: list[str] = []
+        self._more_warning_count = 0
         self._characters = 0
         self._rows = 0
         self._cells = 0
@@ -214,7 +160,7 @@ class DocumentBuilder:
                 page=page,
                 boxes=places,
                 heading_path=tuple(title for _, title in self._path),
-                table=Table(tuple(kept), headers, _kept_spans(spans, numbers, width)),
+                table=Table(tuple(kept), headers, kept_spans(spans, numbers, width)),
                 line=line,
                 confidence=confidence,
             )
@@ -234,7 +180,7 @@ class DocumentBuilder:
         """Add a figure; where figures are not kept, only its text.
 
         Args:
-            content: The encoded image.
+            content: The encoded image; b"" where it is not to be had.
             media_type: "image/png" or "image/jpeg".
             width: Pixels.
             height: Pixels.
@@ -243,7 +189,7 @@ class DocumentBuilder:
             box: Where it stands.
         """
         name = ""
-        if self._keep_pictures and self._takes_picture(content, width * height):
+        if content and self._keep_pictures and self._takes_picture(content, width * height):
             name = f"figure-{page}-{len(self._pictures) + 1}"
             self._pictures.append(Picture(name, media_type, content, width, height, box))
         text = clean(text).strip()
@@ -314,26 +260,25 @@ class DocumentBuilder:
             DocumentError: DOCUMENT_RESOURCE_LIMIT if together they are too long.
         """
         above = tuple(title for _, title in self._path)
+        names = {picture.name: self._take_over(picture) for picture in document.pictures}
         for block in document.blocks:
             self._count(len(block.text))
             if block.table is not None:
                 self.count_rows(len(block.table.rows), sum(map(len, block.table.rows)))
-            self._blocks.append(
-                Block(
-                    block.kind,
-                    block.text,
-                    block.level,
-                    0,
-                    (),
-                    above + block.heading_path,
-                    block.table,
-                    block.line,
-                    block.language,
-                    block.confidence,
-                )
-            )
+            picture = names.get(block.picture, "")
+            if not block.text and not picture:
+                continue
+            path = above + block.heading_path
+            self._blocks.append(replace(block, page=0, boxes=(), heading_path=path, picture=picture))
         for warning in document.warnings:
             self.warn(warning)
+
+    def _take_over(self, picture: Picture) -> str:
+        if not self._keep_pictures or not self._takes_picture(picture.content, picture.width * picture.height):
+            return ""
+        name = f"figure-0-{len(self._pictures) + 1}"
+        self._pictures.append(replace(picture, name=name, box=None))
+        return name
 
     def close_headings(self, level: int) -> None:
         """End the sections of a level and below.
@@ -350,7 +295,9 @@ class DocumentBuilder:
         Args:
             warning: One sentence without document text.
         """
-        if warning not in self._warnings:
+        if len(self._warnings) >= _MAX_WARNINGS:
+            self._more_warning_count += 1
+        elif warning not in self._warnings:
             self._warnings.append(warning)
 
     def build(
@@ -360,6 +307,7 @@ class DocumentBuilder:
         page_count: int = 0,
         outline: Iterable[OutlineEntry] = (),
         metadata: dict[str, str] | None = None,
+        declared_language: str = "",
         empty_detail: str = "it has no letters in it",
     ) -> ParsedDocument:
         """Finish the document.
@@ -369,6 +317,7 @@ class DocumentBuilder:
             page_count: Pages, slides or sheets.
             outline: Its own table of contents.
             metadata: What it says of itself; empty values are left out.
+            declared_language: BCP 47 tag that it gives itself; believed where its letters do not say otherwise.
             empty_detail: What it holds where it has no text.
 
         Returns:
@@ -381,16 +330,18 @@ class DocumentBuilder:
             raise empty(empty_detail)
         if self._left_out_picture_count:
             self.warn(f"{self._left_out_picture_count} pictures were left out: they are too large or too many.")
-        warnings = self._warnings[:_MAX_WARNINGS]
-        if len(self._warnings) > _MAX_WARNINGS:
-            warnings.append(f"{len(self._warnings) - _MAX_WARNINGS} more warnings are not shown.")
+        warnings = list(self._warnings)
+        if self._more_warning_count:
+            warnings.append(f"{self._more_warning_count} more warnings are not shown.")
         facts = {key: one_line(clean(value))[:_MAX_METADATA_CHARACTERS] for key, value in (metadata or {}).items()}
+        found = detect_language(block.text for block in self._blocks)
+        language = believed_language(declared_language, found)
         return ParsedDocument(
             media_type=self._media_type,
             title=one_line(clean(title))[:_MAX_HEADING_CHARACTERS],
-            blocks=tuple(self._blocks),
+            blocks=tuple(_with_language(block, language) for block in self._blocks),
             page_count=page_count,
-            language=detect_language(block.text for block in self._blocks),
+            language=language,
             outline=tuple(outline),
             warnings=tuple(warnings),
             metadata={key: value for key, value in facts.items() if value},
@@ -409,29 +360,6 @@ class DocumentBuilder:
             )
 
 
-def _kept_spans(spans: Iterable[CellSpan], numbers: Sequence[int], width: int) -> tuple[CellSpan, ...]:
-    """Number spans by the rows that were kept; one that covers a single place is none."""
-    kept: list[CellSpan] = []
-    for span in spans:
-        rows = [place for place, number in enumerate(numbers) if span.row <= number < span.row + span.row_count]
-        columns = min(span.column + span.column_count, width) - span.column
-        if rows and columns > 0 and len(rows) * columns > 1:
-            kept.append(CellSpan(rows[0], span.column, len(rows), columns))
-    return tuple(kept)
-
-
-def guess_header_row_count(rows: Sequence[Sequence[str]]) -> int:
-    """Guess whether a table's first row is its header, where the format does not say.
-
-    Args:
-        rows: Rows of equal length.
-
-    Returns:
-        1 if the first of at least three rows is full of different short labels that are no numbers, else 0. A wrong 1
-        only repeats a row where a long table is split.
-    """
-    if len(rows) < 3 or len(rows[0]) < 2:
-        return 0
-    first = rows[0]
-    labels = all(cell and len(cell) <= 60 and not cell[0].isdigit() for cell in first)
-    return 1 if labels and len(set(first)) == len(first) else 0
+def _with_language(block: Block, of_document: str) -> Block:
+    foreign = foreign_language(block.text, of_document)
+    return replace(block, language=foreign) if foreign and not block.language else block

@@ -1,150 +1,127 @@
-"""DOCX by mammoth (to HTML, then the HTML walker), completed from the package's XML."""
+"""DOCX: body, notes, running heads, charts and embedded documents of a Word package."""
 
-import io
-import re
+import posixpath
 import zipfile
-from collections.abc import Iterator
 
-import mammoth
 from lxml import etree
-from selectolax.lexbor import LexborHTMLParser
 
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source
+from corpusmesh_adapters.parsers.docx_styles import W, WordStyles
+from corpusmesh_adapters.parsers.docx_text import M, WordText
+from corpusmesh_adapters.parsers.embedded import Parse, add_inner, object_content
+from corpusmesh_adapters.parsers.failures import corrupt
 from corpusmesh_adapters.parsers.formats import Format
-from corpusmesh_adapters.parsers.html_blocks import TITLE_CLASS, HtmlWalker
+from corpusmesh_adapters.parsers.ooxml import Relation, core_properties, part_root, relations
 from corpusmesh_adapters.parsers.packages import open_package, read_member, refuse_entities
 from corpusmesh_core.documents import BlockKind, ParsedDocument
+from corpusmesh_core.errors import DocumentError
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_MATH_TEXT = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
-_CORE_FIELDS = {
-    "{http://purl.org/dc/elements/1.1/}title": "title",
-    "{http://purl.org/dc/elements/1.1/}creator": "author",
-    "{http://purl.org/dc/elements/1.1/}subject": "subject",
-    "{http://purl.org/dc/terms/}created": "created",
-    "{http://purl.org/dc/terms/}modified": "modified",
-}
-_DOCUMENT = "word/document.xml"
-_SPACE = re.compile(r"\s+")
-_MAX_HEADING_LEVEL = 6
+_DEFAULT_MAIN = "word/document.xml"
+_EMBEDDED_KINDS = frozenset(["package", "oleObject", "aFChunk"])
 
 
-def parse_docx(source: Source) -> ParsedDocument:
+def parse_docx(source: Source, parse_inner: Parse) -> ParsedDocument:
     """Read a Word document.
 
     Args:
         source: The document.
+        parse_inner: Reads a document embedded in it.
 
     Returns:
-        Headings by style or outline level, paragraphs, lists, tables, notes and text boxes in order; running heads
-        and feet once at the end. The format has no pages.
+        Headings by style or outline level, paragraphs, lists with their numbers, tables with spans, captions,
+        formulas, figures, notes behind the paragraph that refers to them, text boxes; then embedded documents under
+        their names; running heads and feet once at the end. Pages are those that Word noted when it last saved.
 
     Raises:
         DocumentError: DOCUMENT_CORRUPT, DOCUMENT_ENCRYPTED, DOCUMENT_EMPTY or DOCUMENT_RESOURCE_LIMIT.
     """
     with open_package(source.content, source.limits) as package:
         refuse_entities(package)
-        names = set(package.namelist())
-        converted = mammoth.convert_to_html(
-            io.BytesIO(source.content),
-            style_map=_style_map(package, names),
-            convert_image=mammoth.images.img_element(_no_image),
-        )
-        builder = DocumentBuilder(Format.DOCX, source.limits)
-        walker = HtmlWalker(builder, source.limits)
-        walker.walk_tree(LexborHTMLParser(converted.value))
-        if _DOCUMENT in names:
-            _add_missed(builder, _xml(package, _DOCUMENT))
-        _add_running_text(builder, package, names)
-        metadata = _core_properties(package, names)
-        embedded = sorted(name for name in names if name.startswith("word/embeddings/"))
-    if embedded:
-        builder.warn(f"{len(embedded)} embedded files were not read.")
-        metadata["embedded_file_count"] = str(len(embedded))
-    title = metadata.pop("title", "") or builder.first_text(BlockKind.TITLE)
-    return builder.build(title=title, metadata=metadata, empty_detail="it has pictures at most")
+        names = frozenset(package.namelist())
+        main = _main_part(package, names)
+        related = relations(package, names, main)
+        builder = DocumentBuilder(Format.DOCX, source.limits, keep_pictures=source.options.keep_pictures)
+        styles = _styles(package, related)
+        text = WordText(builder, source, package, related, styles, _notes(package, related))
+        body = part_root(package, main).find(f"{W}body")
+        if body is None:
+            raise corrupt("its main part has no body")
+        text.read(body)
+        title = builder.first_text(BlockKind.TITLE)
+        metadata = core_properties(package, names)
+        _add_embedded(builder, source, package, related, parse_inner, metadata)
+        builder.close_headings(1)
+        _add_running_text(builder, package, related)
+    return builder.build(
+        title=metadata.pop("title", "") or title,
+        page_count=text.page_count,
+        metadata=metadata,
+        empty_detail="it has pictures at most",
+    )
 
 
-def _no_image(_image: object) -> dict[str, str]:
-    # Pictures would travel through the HTML as data addresses; mammoth adds the alternative text by itself.
-    return {}
+def _main_part(package: zipfile.ZipFile, names: frozenset[str]) -> str:
+    for relation in relations(package, names, "").values():
+        if relation.kind == "officeDocument" and relation.target:
+            return relation.target
+    if _DEFAULT_MAIN not in names:
+        raise corrupt("its main part is missing")
+    return _DEFAULT_MAIN
 
 
-def _xml(package: zipfile.ZipFile, name: str) -> etree._Element:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, recover=True)
-    root = etree.fromstring(read_member(package, name), parser)
-    return root if root is not None else etree.Element("empty")
+def _targets(related: dict[str, Relation], *kinds: str) -> list[str]:
+    return list(dict.fromkeys(each.target for each in related.values() if each.kind in kinds and each.target))
 
 
-def _style_map(package: zipfile.ZipFile, names: set[str]) -> str:
-    lines = [f"p[style-name='Title'] => p.{TITLE_CLASS}:fresh"]
-    if "word/styles.xml" not in names:
-        return lines[0]
-    styles = {
-        style.get(f"{_W}styleId", ""): style
-        for style in _xml(package, "word/styles.xml").iter(f"{_W}style")
-        if style.get(f"{_W}type") == "paragraph"
-    }
-    for style_id, style in styles.items():
-        name = _value(style.find(f"{_W}name"))
-        level = _outline_level(styles, style_id)
-        if name and level is not None and name != "Title":
-            escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-            lines.append(f"p[style-name='{escaped}'] => h{min(level + 1, _MAX_HEADING_LEVEL)}:fresh")
-    return "\n".join(lines)
+def _styles(package: zipfile.ZipFile, related: dict[str, Relation]) -> WordStyles:
+    styles = WordStyles()
+    for name in _targets(related, "styles"):
+        styles.learn_styles(part_root(package, name))
+    for name in _targets(related, "numbering"):
+        styles.learn_numbering(part_root(package, name))
+    return styles
 
 
-def _outline_level(styles: dict[str, etree._Element], style_id: str) -> int | None:
-    # A style inherits its outline level, so a company's own "Chapter" style based on "heading 1" is a heading too.
-    for _ in range(16):
-        style = styles.get(style_id)
-        if style is None:
-            return None
-        level = _value(style.find(f"{_W}pPr/{_W}outlineLvl"))
-        if level.isdecimal():
-            return int(level) if int(level) < 9 else None
-        style_id = _value(style.find(f"{_W}basedOn"))
-    return None
+def _notes(package: zipfile.ZipFile, related: dict[str, Relation]) -> dict[str, etree._Element]:
+    notes: dict[str, etree._Element] = {}
+    for kind in ("footnote", "endnote"):
+        for name in _targets(related, f"{kind}s"):
+            for note in part_root(package, name).iter(f"{W}{kind}"):
+                if not note.get(f"{W}type"):  # separators have a type
+                    notes[f"{kind}:{note.get(f'{W}id', '')}"] = note
+    return notes
 
 
-def _value(element: etree._Element | None) -> str:
-    return "" if element is None else str(element.get(f"{_W}val", ""))
-
-
-def _paragraphs(root: etree._Element) -> Iterator[str]:
-    for paragraph in root.iter(f"{_W}p"):
-        parts = (node.text or "" for node in paragraph.iter(f"{_W}t", _MATH_TEXT))
-        text = "".join(parts)
-        if text.strip():
-            yield text
-
-
-def _add_missed(builder: DocumentBuilder, root: etree._Element) -> None:
-    """Add paragraphs that the conversion left out (formulas, unusual containers), so that no text is lost."""
-    held = _SPACE.sub("", builder.text())
-    missed: list[str] = []
-    for text in _paragraphs(root):
-        bare = _SPACE.sub("", text)
-        if bare not in held and not any(bare in other for other in missed[-3:]):
-            missed.append(bare)
-            builder.add(BlockKind.PARAGRAPH, text)
-    if missed:
-        builder.warn(f"{len(missed)} paragraphs with formulas or unusual parts stand at the end, out of order.")
-
-
-def _add_running_text(builder: DocumentBuilder, package: zipfile.ZipFile, names: set[str]) -> None:
-    for prefix, kind in (("word/header", BlockKind.HEADER), ("word/footer", BlockKind.FOOTER)):
+def _add_running_text(builder: DocumentBuilder, package: zipfile.ZipFile, related: dict[str, Relation]) -> None:
+    for kind, block_kind in (("header", BlockKind.HEADER), ("footer", BlockKind.FOOTER)):
         seen: set[str] = set()
-        for name in sorted(names):
-            if name.startswith(prefix) and name.endswith(".xml"):
-                for text in _paragraphs(_xml(package, name)):
-                    if text not in seen:
-                        seen.add(text)
-                        builder.add(kind, text)
+        for name in sorted(_targets(related, kind)):
+            for paragraph in part_root(package, name).iter(f"{W}p"):
+                text = "".join(node.text or "" for node in paragraph.iter(f"{W}t", f"{M}t"))
+                if text.strip() and not text.strip().isdecimal() and text not in seen:
+                    seen.add(text)
+                    builder.add(block_kind, text)
 
 
-def _core_properties(package: zipfile.ZipFile, names: set[str]) -> dict[str, str]:
-    if "docProps/core.xml" not in names:
-        return {}
-    root = _xml(package, "docProps/core.xml")
-    return {_CORE_FIELDS[str(element.tag)]: element.text or "" for element in root if str(element.tag) in _CORE_FIELDS}
+def _add_embedded(
+    builder: DocumentBuilder,
+    source: Source,
+    package: zipfile.ZipFile,
+    related: dict[str, Relation],
+    parse_inner: Parse,
+    metadata: dict[str, str],
+) -> None:
+    targets = _targets(related, *_EMBEDDED_KINDS)
+    if not targets:
+        return
+    metadata["embedded_file_count"] = str(len(targets))
+    for number, target in enumerate(targets, 1):
+        if number > source.limits.max_attachments:
+            builder.warn(f"Embedded files beyond max_attachments={source.limits.max_attachments} were not read.")
+            break
+        try:
+            content, name = object_content(read_member(package, target), posixpath.basename(target))
+        except DocumentError as error:
+            builder.warn(f"Embedded file {number} was not read: {error.message}")
+            continue
+        add_inner(builder, source, parse_inner, name, content, label=f"Embedded file {number}")

@@ -32,4 +32,4 @@ def decrypt_office(source: Source) -> Source:
         raise encrypted("the given password does not open it") from error
     except (DecryptionError, FileFormatError, ParseError, ValueError, NotImplementedError, OSError, KeyError) as error:
         raise encrypted(f"in a way that is not read here: {type(error).__name__}") from error
-    return Source(opened.getvalue(), source.display_name, source.options, source.depth)
+    return source.replaced(opened.getvalue())

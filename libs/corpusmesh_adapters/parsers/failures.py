@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 from corpusmesh_core.errors import DocumentError
 
-SUPPORTED = "PDF, DOCX, PPTX, XLSX, XLS, ODS, HTML, Markdown, CSV, TSV, plain text, EML, JSON and JSON Lines"
+SUPPORTED = (
+    "PDF, DOCX, DOC, RTF, ODT, PPTX, ODP, XLSX, XLS, ODS, EPUB, HTML, Markdown, CSV, TSV, plain text, EML, MSG, JSON, "
+    "JSON Lines, PNG, JPEG, TIFF, GIF, BMP, WebP, and ZIP archives of these"
+)
 """The formats of this build, as text for a person."""
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import struct
 import zipfile
 from enum import StrEnum
 from io import BytesIO
@@ -11,8 +12,12 @@ import olefile
 from corpusmesh_adapters.parsers.builder import Source
 from corpusmesh_adapters.parsers.encodings import wide_encoding
 from corpusmesh_adapters.parsers.failures import corrupt, unsupported
+from corpusmesh_adapters.parsers.packages import open_directory, read_member
 
 _HEAD_BYTES = 8_192
+_MEDIA_TYPE_BYTES = 200
+_CONTENT_TYPES = "[Content_Types].xml"
+_EPUB_CONTAINER = "META-INF/container.xml"
 
 
 class Format(StrEnum):
@@ -23,7 +28,21 @@ class Format(StrEnum):
     PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
     XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
     XLS = "application/vnd.ms-excel"
+    DOC = "application/msword"
+    PPT = "application/vnd.ms-powerpoint"
+    MSG = "application/vnd.ms-outlook"
+    RTF = "application/rtf"
     ODS = "application/vnd.oasis.opendocument.spreadsheet"
+    ODT = "application/vnd.oasis.opendocument.text"
+    ODP = "application/vnd.oasis.opendocument.presentation"
+    EPUB = "application/epub+zip"
+    ZIP = "application/zip"
+    PNG = "image/png"
+    JPEG = "image/jpeg"
+    GIF = "image/gif"
+    TIFF = "image/tiff"
+    BMP = "image/bmp"
+    WEBP = "image/webp"
     ENCRYPTED_OFFICE = "application/x-ole-storage"
     HTML = "text/html"
     MARKDOWN = "text/markdown"
@@ -46,15 +65,15 @@ _BY_EXTENSION = {
     "htm": Format.HTML,
     "xhtml": Format.HTML,
 }
-_FOREIGN_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"II*\x00", "image/tiff"),
-    (b"MM\x00*", "image/tiff"),
-    (b"BM", "image/bmp"),
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", Format.PNG),
+    (b"\xff\xd8\xff", Format.JPEG),
+    (b"GIF8", Format.GIF),
+    (b"II*\x00", Format.TIFF),
+    (b"MM\x00*", Format.TIFF),
+    (b"BM", Format.BMP),
     (b"\x00\x00\x01\x00", "image/x-icon"),
-    (b"{\\rtf", "application/rtf"),
+    (b"{\\rtf", Format.RTF),
     (b"\x1f\x8b", "application/gzip"),
     (b"BZh", "application/x-bzip2"),
     (b"\xfd7zXZ\x00", "application/x-xz"),
@@ -79,10 +98,11 @@ _OLE_STREAMS = (
     ("EncryptedPackage", Format.ENCRYPTED_OFFICE),
     ("Workbook", Format.XLS),
     ("Book", Format.XLS),
-    ("WordDocument", "application/msword"),
-    ("PowerPoint Document", "application/vnd.ms-powerpoint"),
-    ("__properties_version1.0", "application/vnd.ms-outlook"),
+    ("WordDocument", Format.DOC),
+    ("PowerPoint Document", Format.PPT),
+    ("__properties_version1.0", Format.MSG),
 )
+_OPEN_DOCUMENTS = (Format.ODT, Format.ODS, Format.ODP)  # a template's media type starts with its document's
 _MAIL_HEADER = re.compile(
     rb"^(From|To|Cc|Subject|Date|Received|Return-Path|Message-ID|MIME-Version|Content-Type|Delivered-To|Reply-To|"
     rb"X-[A-Za-z-]+|DKIM-Signature|Content-Transfer-Encoding|Sender|In-Reply-To|References|Thread-Topic):",
@@ -114,10 +134,12 @@ def detect_format(source: Source) -> Format:
     if b"%PDF-" in head[:1_024]:
         return Format.PDF
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
-        return _zip_format(content)
+        return _zip_format(source)
     if head.startswith(olefile.MAGIC):
         return _ole_format(content)
-    _refuse_foreign(head)
+    found = _by_magic(head)
+    if found is not None:
+        return found
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")) or wide_encoding(content):
         return _named_text_format(source)
     if b"\0" in head:
@@ -125,42 +147,53 @@ def detect_format(source: Source) -> Format:
     return _text_format(source, head.removeprefix(b"\xef\xbb\xbf"))
 
 
-def _refuse_foreign(head: bytes) -> None:
-    for magic, media_type in _FOREIGN_MAGIC:
+def _by_magic(head: bytes) -> Format | None:
+    for magic, found in _MAGIC:
         if head.startswith(magic) and (magic not in _TEXT_LIKE_MAGIC or b"\0" in head):
-            raise unsupported(media_type)
+            return _read_or_refuse(found)
     if head[:4] == b"RIFF" and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        raise unsupported({b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}[head[8:12]])
+        return _read_or_refuse({b"WEBP": Format.WEBP, b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}[head[8:12]])
     if head[4:8] == b"ftyp":
         raise unsupported("image/heic" if head[8:12] in (b"heic", b"mif1") else "video/mp4")
+    return None
 
 
-def _zip_format(content: bytes) -> Format:
-    try:
-        with zipfile.ZipFile(BytesIO(content)) as package:
-            names = package.namelist()[:50_000]
-            declared = package.read("mimetype")[:200].decode("ascii", "replace").strip() if "mimetype" in names else ""
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as error:
-        raise corrupt("its ZIP directory is missing or broken, as after an interrupted transfer") from error
+def _read_or_refuse(media_type: str) -> Format:
+    if isinstance(media_type, Format):
+        return media_type
+    raise unsupported(media_type)
+
+
+def _zip_format(source: Source) -> Format:
+    with open_directory(source.content, source.limits) as package:
+        names = package.namelist()
+        declared = _declared_type(package) if "mimetype" in names else ""
     for folder, found in _OOXML_FOLDERS:
-        if any(name.startswith(folder) for name in names):
+        if any(name.startswith(folder) for name in names) and _CONTENT_TYPES in names:
             return found
-    if declared.startswith(Format.ODS):
-        return Format.ODS
-    raise unsupported(declared or "application/zip")
+    if declared.startswith(Format.EPUB) or _EPUB_CONTAINER in names:
+        return Format.EPUB
+    for found in _OPEN_DOCUMENTS:
+        if declared.startswith(found):
+            return found
+    if declared or _CONTENT_TYPES in names:
+        raise unsupported(declared or "application/vnd.openxmlformats-package")
+    return Format.ZIP
+
+
+def _declared_type(package: zipfile.ZipFile) -> str:
+    return read_member(package, "mimetype", _MEDIA_TYPE_BYTES).decode("ascii", "replace").strip()
 
 
 def _ole_format(content: bytes) -> Format:
     try:
         with olefile.OleFileIO(BytesIO(content)) as container:
             names = {entry[0] for entry in container.listdir()}
-    except (OSError, ValueError, IndexError, TypeError) as error:
+    except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
         raise corrupt("its OLE container is broken") from error
     for name, found in _OLE_STREAMS:
         if name in names:
-            if isinstance(found, Format):
-                return found
-            raise unsupported(found)
+            return found
     raise unsupported("application/x-ole-storage")
 
 

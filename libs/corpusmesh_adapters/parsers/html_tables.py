@@ -2,11 +2,10 @@
 
 from selectolax.lexbor import LexborNode
 
-from corpusmesh_adapters.parsers.failures import over_limit
+from corpusmesh_adapters.parsers.grids import MAX_COLUMNS, Grid
 from corpusmesh_adapters.parsers.html_text import is_dropped, visible_text
 from corpusmesh_core.ports.parsing import ParseLimits
 
-_MAX_COLUMNS = 1_000
 _SECTIONS = frozenset({"thead", "tbody", "tfoot"})
 
 
@@ -45,7 +44,7 @@ def is_layout_table(table: LexborNode, rows: list[LexborNode]) -> bool:
     return all(len(_cells(row)) <= 1 for row in rows)
 
 
-def table_grid(rows: list[LexborNode], limits: ParseLimits, depth: int) -> tuple[list[list[str]], int | None]:
+def table_grid(rows: list[LexborNode], limits: ParseLimits, depth: int) -> tuple[Grid, int | None]:
     """Lay cells out on a grid.
 
     Args:
@@ -54,50 +53,31 @@ def table_grid(rows: list[LexborNode], limits: ParseLimits, depth: int) -> tuple
         depth: How deep the table lies.
 
     Returns:
-        Rows of cell texts, covered cells empty, and how many of the first rows are marked as headers; None if none is.
+        The grid, and how many of the first rows are marked as headers; None if none is.
 
     Raises:
         DocumentError: DOCUMENT_RESOURCE_LIMIT if spans blow the grid up.
     """
-    grid: list[list[str]] = []
-    covered: dict[int, int] = {}  # column -> rows that a cell above still covers
-    cell_count = 0
+    grid = Grid(limits)
     headers: list[bool] = []
     for row in rows:
         cells = _cells(row)
         headers.append(bool(cells) and all(cell.tag == "th" for cell in cells))
         if row.parent is not None and row.parent.tag == "thead":
             headers[-1] = bool(cells)
-        line: list[str] = []
-        following: dict[int, int] = {}
+        grid.start_row()
         for cell in cells:
-            _skip_covered(line, covered, following)
-            width, height = _span(cell, "colspan", _MAX_COLUMNS), _span(cell, "rowspan", limits.max_rows)
-            for column in range(len(line), min(len(line) + width, _MAX_COLUMNS)):
-                if height > 1:
-                    following[column] = height - 1
-            line.append(visible_text(cell, depth, limits.max_depth))
-            line.extend([""] * (width - 1))
-        _skip_covered(line, covered, following, to_end=True)
-        covered = following
-        cell_count += len(line)
-        if cell_count > limits.max_cells:
-            raise over_limit("max_cells", limits.max_cells, f"a table has at least {cell_count} cells")
-        grid.append(line[:_MAX_COLUMNS])
+            grid.add(
+                visible_text(cell, depth, limits.max_depth),
+                column_count=_span(cell, "colspan", MAX_COLUMNS),
+                row_count=_span(cell, "rowspan", limits.max_rows),
+            )
     leading = next((index for index, is_header in enumerate(headers) if not is_header), len(headers))
     return grid, leading or None
 
 
 def _cells(row: LexborNode) -> list[LexborNode]:
     return [cell for cell in row.iter() if cell.tag in ("td", "th") and not is_dropped(cell)]
-
-
-def _skip_covered(line: list[str], covered: dict[int, int], following: dict[int, int], *, to_end: bool = False) -> None:
-    while len(line) in covered or (to_end and any(column > len(line) for column in covered)):
-        remaining = covered.get(len(line), 1)
-        if remaining > 1:
-            following[len(line)] = remaining - 1
-        line.append("")
 
 
 def _span(cell: LexborNode, name: str, most: int) -> int:

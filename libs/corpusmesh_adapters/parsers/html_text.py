@@ -5,8 +5,11 @@ import re
 from selectolax.lexbor import LexborNode
 
 from corpusmesh_adapters.parsers.builder import one_line
+from corpusmesh_adapters.parsers.formulas import mathml_text
+from corpusmesh_core.documents import BlockKind
 
-# Never content; navigation is dropped, heads and feet of a page are kept: they often hold the title or a date.
+# Never content. Navigation and the foot of a page are kept as HEADER and FOOTER, which chunkers leave out; its head
+# often holds the title.
 DROPPED_TAGS = frozenset(
     [
         "script",
@@ -18,7 +21,6 @@ DROPPED_TAGS = frozenset(
         "iframe",
         "object",
         "embed",
-        "nav",
         "head",
         "select",
         "button",
@@ -57,6 +59,7 @@ BLOCK_TAGS = frozenset(
         "li",
         "main",
         "menu",
+        "nav",
         "ol",
         "p",
         "pre",
@@ -74,10 +77,12 @@ BLOCK_TAGS = frozenset(
 HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _MAX_ALT_CHARACTERS = 300
+_MAX_ANCESTORS = 100
+_NOTE_ROLES = frozenset(["doc-footnote", "doc-endnote"])
 
 
 def is_dropped(node: LexborNode) -> bool:
-    """Say whether an element is not content: scripts, forms, navigation, hidden parts.
+    """Say whether an element is not content: scripts, forms, hidden parts.
 
     Args:
         node: An element.
@@ -90,9 +95,42 @@ def is_dropped(node: LexborNode) -> bool:
     attributes = node.attributes
     if not attributes:
         return False
-    if "hidden" in attributes or attributes.get("role") in ("navigation", "search"):
+    if "hidden" in attributes or attributes.get("role") == "search":
         return True
     return bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
+
+
+def furniture_kind(node: LexborNode) -> BlockKind | None:
+    """Say whether an element surrounds a page's content rather than being it.
+
+    Args:
+        node: A block element.
+
+    Returns:
+        HEADER for navigation, FOOTER for the page's foot and for what stands beside its content, NOTE for a footnote of
+        a book; None for content.
+    """
+    tag, attributes = node.tag or "", node.attributes
+    role = attributes.get("role") or ""
+    if role in _NOTE_ROLES or attributes.get("epub:type") in ("footnote", "endnote", "rearnote"):
+        return BlockKind.NOTE
+    if tag == "nav" or role == "navigation":
+        return BlockKind.HEADER
+    if role in ("contentinfo", "complementary") or (tag in ("footer", "aside") and not _is_in_content(node)):
+        return BlockKind.FOOTER
+    return None
+
+
+def _is_in_content(node: LexborNode) -> bool:
+    # The foot of an article, a quotation or a table is content; so is what stands beside its text.
+    above = node.parent
+    for _ in range(_MAX_ANCESTORS):
+        if above is None:
+            return False
+        if above.tag in ("article", "main", "section", "blockquote", "figure"):
+            return True
+        above = above.parent
+    return True
 
 
 def inline_text(text: str) -> str:
@@ -153,6 +191,8 @@ def _collect(node: LexborNode, parts: list[str], depth: int, max_depth: int) -> 
             parts.append("\n")
         elif tag == "img":
             parts.append(alternative_text(child))
+        elif tag == "math":
+            parts.append("" if is_dropped(child) else f" {mathml_text(child)} ")
         elif not tag.startswith(("-", "!", "_")) and not is_dropped(child):
             is_block = tag in BLOCK_TAGS or tag in HEADING_LEVELS or tag == "table"
             parts.append("\n" if is_block else "")

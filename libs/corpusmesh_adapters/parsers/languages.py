@@ -7,7 +7,11 @@ from itertools import islice
 _SAMPLE_BLOCKS = 400
 _SAMPLE_CHARACTERS = 20_000
 _MIN_LETTERS = 4
+_MIN_FOREIGN_CHARACTERS = 12
+_FOREIGN_SAMPLE_CHARACTERS = 400
+_CLEAR_FACTOR = 3
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
+_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _KANA = re.compile("[\u3040-\u30ff]")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 _OTHER_SCRIPTS = (
@@ -19,6 +23,7 @@ _OTHER_SCRIPTS = (
     ("th", re.compile("[\u0e00-\u0e7f]")),
     ("hi", re.compile("[\u0900-\u097f]")),
 )
+_OWN_SCRIPTS = frozenset(["zh", "ja", "ko", "ar", "he", "ru", "el", "th", "hi", "fa", "ur", "uk", "bg", "sr"])
 # A Chinese character says about as much as two or three letters of an alphabet.
 _HAN_WEIGHT = 2.5
 _COMMON_WORDS = {
@@ -178,6 +183,51 @@ def detect_language(texts: Iterable[str]) -> str:
     if max(scores[best], latin) < _MIN_LETTERS:
         return ""
     return best if scores[best] >= latin else _latin_language(sample)
+
+
+def believed_language(declared: str, found: str) -> str:
+    """Decide between the language that a document gives itself and the one that its letters show.
+
+    Args:
+        declared: BCP 47 tag, "" where it gives none.
+        found: What `detect_language` found.
+
+    Returns:
+        BCP 47 primary tag; what was found wins where the scripts differ, as pages often declare a default.
+    """
+    tag = re.split("[-_]", declared.strip().lower(), maxsplit=1)[0]
+    if not tag.isalpha() or not 2 <= len(tag) <= 3:
+        return found
+    if not found:
+        return tag
+    return tag if found in _COMMON_WORDS and tag not in _OWN_SCRIPTS else found
+
+
+def foreign_language(text: str, of_document: str) -> str:
+    """Find the language of a passage whose script differs clearly from its document's.
+
+    Args:
+        text: The passage.
+        of_document: The document's language, "" where unknown.
+
+    Returns:
+        BCP 47 primary tag; "" where the passage is short, or of the document's script.
+    """
+    is_latin = not of_document or of_document in _COMMON_WORDS
+    if len(text) < _MIN_FOREIGN_CHARACTERS or (is_latin and text.isascii()):
+        return ""
+    sample = text[:_FOREIGN_SAMPLE_CHARACTERS]
+    found = detect_language([sample])
+    if not found or found == of_document or (is_latin and found in _COMMON_WORDS):
+        return ""
+    # A Chinese text may quote English words and a Korean one Chinese characters: most letters decide, by a wide margin.
+    own = _letters_of(sample, of_document)
+    return found if _letters_of(sample, found) > _CLEAR_FACTOR * own else ""
+
+
+def _letters_of(sample: str, tag: str) -> int:
+    scripts = dict(_OTHER_SCRIPTS) | {"zh": _HAN, "ja": _JAPANESE}
+    return len(scripts.get(tag, _LATIN).findall(sample))
 
 
 def _latin_language(sample: str) -> str:

@@ -63,7 +63,7 @@ def _add_body(builder: DocumentBuilder, message: EmailMessage, source: Source) -
     if tree is not None and tree.body is not None:
         visible = one_line(tree.body.text(deep=True))
         if len(one_line(plain_text)) < _STUB_SHARE * len(visible):
-            HtmlWalker(builder, source.limits).walk_tree(tree)
+            HtmlWalker(builder, source).walk_tree(tree)
             return
     add_paragraphs(builder, plain_text, numbered=False)
 

@@ -86,7 +86,7 @@ class _Reader:
         elif token.type in ("fence", "code_block"):
             self._builder.add(BlockKind.CODE, token.content, line=line)
         elif token.type == "html_block":
-            HtmlWalker(self._builder, self._source.limits).walk_tree(LexborHTMLParser(token.content))
+            HtmlWalker(self._builder, self._source).walk_tree(LexborHTMLParser(token.content))
         elif token.type == "inline":
             self._inline(inline_markdown(token), line)
 

@@ -2,19 +2,23 @@
 
 from collections.abc import Callable, Mapping
 
+from corpusmesh_adapters.parsers.archives import parse_archive
 from corpusmesh_adapters.parsers.builder import Source
 from corpusmesh_adapters.parsers.delimited import parse_delimited
 from corpusmesh_adapters.parsers.docx import parse_docx
 from corpusmesh_adapters.parsers.encrypted_office import decrypt_office
-from corpusmesh_adapters.parsers.failures import corrupt, empty, over_limit
+from corpusmesh_adapters.parsers.epub import parse_epub
+from corpusmesh_adapters.parsers.failures import corrupt, empty, over_limit, unsupported
 from corpusmesh_adapters.parsers.formats import Format, detect_format
 from corpusmesh_adapters.parsers.html_blocks import parse_html
 from corpusmesh_adapters.parsers.json_text import parse_json, parse_json_lines
 from corpusmesh_adapters.parsers.mail import parse_mail
 from corpusmesh_adapters.parsers.markdown import parse_markdown
+from corpusmesh_adapters.parsers.odf import parse_odf
 from corpusmesh_adapters.parsers.pdf import parse_pdf
 from corpusmesh_adapters.parsers.plain_text import parse_text
 from corpusmesh_adapters.parsers.pptx import parse_pptx
+from corpusmesh_adapters.parsers.rtf import parse_rtf
 from corpusmesh_adapters.parsers.spreadsheets import parse_spreadsheet
 from corpusmesh_core.documents import ParsedDocument
 from corpusmesh_core.errors import CorpusMeshError, DocumentError
@@ -62,12 +66,28 @@ def _xls(source: Source) -> ParsedDocument:
         return parse_spreadsheet(decrypt_office(source), Format.XLS)
 
 
+def _image(source: Source) -> ParsedDocument:
+    # Imported where it is needed: a process that reads no image does without the recognition models' libraries.
+    from corpusmesh_adapters.parsers.images import parse_image
+
+    return parse_image(source)
+
+
+def _powerpoint_97(source: Source) -> ParsedDocument:
+    raise unsupported(detect_format(source))
+
+
 _PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
     Format.PDF: parse_pdf,
-    Format.DOCX: parse_docx,
+    Format.DOCX: lambda source: parse_docx(source, parse_source),
     Format.PPTX: parse_pptx,
     Format.XLSX: lambda source: parse_spreadsheet(source, Format.XLSX),
     Format.ODS: lambda source: parse_spreadsheet(source, Format.ODS),
+    Format.ODT: lambda source: parse_odf(source, Format.ODT),
+    Format.ODP: lambda source: parse_odf(source, Format.ODP),
+    Format.RTF: parse_rtf,
+    Format.EPUB: parse_epub,
+    Format.ZIP: lambda source: parse_archive(source, parse_source),
     Format.XLS: _xls,
     Format.ENCRYPTED_OFFICE: _decrypted,
     Format.HTML: parse_html,
@@ -78,4 +98,11 @@ _PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
     Format.EML: lambda source: parse_mail(source, parse_source),
     Format.JSON: parse_json,
     Format.JSON_LINES: parse_json_lines,
+    Format.PNG: _image,
+    Format.JPEG: _image,
+    Format.GIF: _image,
+    Format.TIFF: _image,
+    Format.BMP: _image,
+    Format.WEBP: _image,
+    Format.PPT: _powerpoint_97,
 }
