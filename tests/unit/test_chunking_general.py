@@ -59,7 +59,7 @@ def document(*blocks):
 
 
 def chunks_of(*blocks, counter=COUNTER, **values):
-    return chunk_general(document(*blocks), counter, GeneralChunkSettings(**values))
+    return list(chunk_general(document(*blocks), counter, GeneralChunkSettings(**values)).chunks)
 
 
 def visible(text):

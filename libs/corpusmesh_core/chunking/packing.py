@@ -1,8 +1,10 @@
 """Packs pieces into chunks: greedy, in order, at the best seam near the budget."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from corpusmesh_core.chunking.drafts import Draft
+from corpusmesh_core.chunking.groups import Group
 from corpusmesh_core.chunking.pieces import HEADER_SHARE, Piece
 from corpusmesh_core.documents import Block
 
@@ -11,43 +13,51 @@ class Packer:
     """Fills one chunk after the other.
 
     Seams, best first: before a heading, before a block that would not fit, between sentences or rows. A heading never
-    stands last in a chunk, and a table that goes on in the next chunk has its header repeated there.
+    stands last in a chunk, and a table that goes on in the next chunk has its header repeated there, as a group has its
+    repeated blocks.
     """
 
     def __init__(
-        self, blocks: Sequence[Block], *, budget_tokens: int, overlap_tokens: int, heading_break_tokens: int
+        self, blocks: Sequence[Block], group: Group, number: int, *, budget_tokens: int, overlap_tokens: int
     ) -> None:
-        """Create a packer for one document.
+        """Create a packer for one group.
 
         Args:
             blocks: The document's blocks.
+            group: The group.
+            number: Its number, for the drafts.
             budget_tokens: Most tokens of a chunk.
             overlap_tokens: Most tokens repeated from the chunk before.
-            heading_break_tokens: Tokens after which a heading starts a new chunk.
         """
         self._blocks = blocks
+        self._group = group
+        self._number = number
         self._budget = budget_tokens
         self._overlap = overlap_tokens
-        self._heading_break = heading_break_tokens
-        self._done: list[list[Piece]] = []
+        self._repeatable = frozenset(group.blocks[: group.repeated_blocks])
+        self._top: list[Piece] = []  # pieces of the group's repeated blocks
+        self._done: list[Draft] = []
         self._open: list[Piece] = []
         self._tokens = 0
         self._repeated = 0  # how many pieces at the start of the open chunk are copies
 
-    def pack(self, pieces: Sequence[Piece]) -> list[list[Piece]]:
+    def pack(self, pieces: Iterable[Piece]) -> list[Draft]:
         """Group pieces into chunks.
 
         Args:
             pieces: Pieces in order, none over the budget.
 
         Returns:
-            Groups whose token counts add up to at most the budget; copies for overlap and table headers included.
+            Drafts whose token counts add up to at most the budget; copies for overlap and headers included.
         """
-        for _, group in groupby(pieces, key=lambda piece: piece.block):
-            self._add_block(list(group))
+        for _, block in groupby(pieces, key=lambda piece: piece.block):
+            self._add_block(list(block))
         if len(self._open) > self._repeated:
-            self._done.append(self._open)
+            self._close(self._open)
         return self._done
+
+    def _close(self, pieces: list[Piece]) -> None:
+        self._done.append(Draft(pieces, self._repeated, self._number, self._budget))
 
     def _add_block(self, block: list[Piece]) -> None:
         total = sum(piece.token_count for piece in block)
@@ -59,17 +69,29 @@ class Packer:
                 self._flush(piece, () if piece in header else header)
             self._open.append(piece)
             self._tokens += piece.token_count
+        if block[0].block in self._repeatable:
+            self._top.extend(block)
 
     def _breaks_before(self, first: Piece, total: int) -> bool:
         if first.is_heading:
-            return self._tokens >= self._heading_break
-        if self._tokens + total <= self._budget or all(piece.is_heading for piece in self._open[self._repeated :]):
+            return (
+                self._tokens >= self._group.break_tokens
+                and self._blocks[first.block].level <= self._group.break_level
+                and not self._holds_only_headings()
+            )
+        if self._tokens + total <= self._budget or self._holds_only_headings():
             return False
         # A block that fits into a chunk of its own is not torn, unless the open chunk would be left too small for it;
         # a table waits for a fresh chunk even then.
         return total <= self._budget and (first.is_row or 2 * self._tokens >= self._budget)
 
+    def _holds_only_headings(self) -> bool:
+        return all(piece.is_heading for piece in self._open[self._repeated :])
+
     def _header(self, block: list[Piece]) -> tuple[Piece, ...]:
+        if self._repeatable:
+            # A group that repeats its first blocks is one record; it holds no table of several rows.
+            return ()
         table = self._blocks[block[0].block].table
         if table is None or not table.header_row_count:
             return ()
@@ -84,18 +106,26 @@ class Packer:
             carried = []
         closed = self._open[: len(self._open) - len(carried)]
         if len(closed) > self._repeated:
-            self._done.append(closed)
-        copies: list[Piece] = []
-        if header:
-            copies = list(header)
-        elif not carried and not following.is_heading and not following.is_row:
-            copies = self._last_sentences(closed)
+            self._close(closed)
+        copies = self._copies(closed, following, header, bool(carried))
         room = self._budget - following.token_count - sum(piece.token_count for piece in carried)
         if sum(piece.token_count for piece in copies) > room:
             copies = []
         self._open = copies + carried
         self._repeated = len(copies)
         self._tokens = sum(piece.token_count for piece in self._open)
+
+    def _copies(
+        self, closed: list[Piece], following: Piece, header: tuple[Piece, ...], carries_heading: bool
+    ) -> list[Piece]:
+        if self._top:
+            short = HEADER_SHARE * sum(piece.token_count for piece in self._top) <= self._budget
+            return list(self._top) if short else []
+        if header:
+            return list(header)
+        if carries_heading or following.is_heading or following.is_row:
+            return []
+        return self._last_sentences(closed)
 
     def _trailing_headings(self) -> list[Piece]:
         end = len(self._open)

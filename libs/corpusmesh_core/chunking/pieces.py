@@ -1,7 +1,7 @@
 """Cuts a document into pieces that a chunker never has to look inside."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from corpusmesh_core.chunking.tables import row_text
@@ -44,7 +44,13 @@ class Piece:
 
 
 def cut_blocks(
-    blocks: Sequence[Block], delimiters: re.Pattern[str], counter: TextTokenizer, *, whole_below: int, max_tokens: int
+    blocks: Sequence[Block],
+    delimiters: re.Pattern[str],
+    counter: TextTokenizer,
+    *,
+    whole_below: int,
+    max_tokens: int,
+    leave_room: Container[int] = (),
 ) -> list[Piece]:
     """Cut blocks into pieces of at most `max_tokens` tokens.
 
@@ -54,6 +60,7 @@ def cut_blocks(
         counter: The embedder's tokenizer.
         whole_below: Characters up to which a block is one piece; 0 cuts every block at its delimiters.
         max_tokens: Longest piece.
+        leave_room: Indexes of blocks whose pieces leave room for what is repeated above them.
 
     Returns:
         Pieces in order; their texts hold every visible character of the blocks.
@@ -69,7 +76,8 @@ def cut_blocks(
         drafts, counter.count_tokens([draft.separator + draft.text for draft in drafts]), strict=True
     ):
         # A row leaves room for the header that is repeated above it.
-        longest = max_tokens - max_tokens // HEADER_SHARE if draft.is_row else max_tokens
+        roomy = draft.is_row or draft.block in leave_room
+        longest = max_tokens - max_tokens // HEADER_SHARE if roomy else max_tokens
         pieces.extend(split_piece(_with(draft, token_count=token_count), counter, max_tokens=longest))
     return pieces
 

@@ -30,7 +30,7 @@ def boxes_of_range(block: Block, start: int, end: int) -> tuple[Box, ...]:
     boxes = block.boxes
     if len(boxes) < 2 or (start <= 0 and end >= len(block.text)):
         return boxes
-    bounds = list(accumulate(max(box.right - box.left, 1.0) for box in boxes))
+    bounds = list(accumulate([max(box.right - box.left, 1.0) for box in boxes]))
     scale = bounds[-1] / max(len(block.text), 1)
     first = min(bisect_right(bounds, start * scale - 0.5 * scale), len(boxes) - 1)
     last = min(bisect_right(bounds, (end - 1) * scale + 0.5 * scale), len(boxes) - 1)
@@ -48,26 +48,62 @@ def merge_boxes(boxes: Iterable[Box]) -> tuple[Box, ...]:
         over more pages.
     """
     merged: list[Box] = []
+    last: _Union | None = None
     for box in boxes:
-        if merged and _adjoins(merged[-1], box):
-            merged[-1] = _union(merged[-1], box)
-        elif box not in merged:
+        if last is not None and last.takes(box):
+            continue
+        if last is not None:
+            merged[-1] = last.box()
+        if box not in merged:
             merged.append(box)
+            last = _Union(box)
+        else:
+            # A copy of an earlier line: it is marked already, and what follows goes on from the last box.
+            last = _Union(merged[-1])
+    if last is not None:
+        merged[-1] = last.box()
     if len(merged) <= MAX_BOXES_PER_CHUNK:
         return tuple(merged)
     return _one_per_page(merged)
 
 
-def _adjoins(first: Box, second: Box) -> bool:
-    if first.page != second.page:
-        return False
-    width = min(first.right - first.left, second.right - second.left)
-    shared = min(first.right, second.right) - max(first.left, second.left)
-    if shared < _MIN_OVERLAP * width:
-        return False
-    height = second.bottom - second.top
-    # Lines of one column follow each other downwards; a jump up is the next column or a figure's label.
-    return first.top - height <= second.top <= first.bottom + _LINE_GAP * height
+class _Union:
+    """A box that grows line by line; a value a line would cost more than all else here."""
+
+    __slots__ = ("bottom", "first", "is_grown", "left", "page", "right", "top")
+
+    def __init__(self, box: Box) -> None:
+        self.first = box
+        self.is_grown = False
+        self.page, self.left, self.top, self.right, self.bottom = box.page, box.left, box.top, box.right, box.bottom
+
+    def takes(self, box: Box) -> bool:
+        """Take a box in if it adjoins; say whether it did."""
+        if box.page != self.page:
+            return False
+        left, top, right, bottom = box.left, box.top, box.right, box.bottom
+        narrower = right - left if right - left < self.right - self.left else self.right - self.left
+        shared = (right if right < self.right else self.right) - (left if left > self.left else self.left)
+        height = bottom - top
+        # Lines of one column follow each other downwards; a jump up is the next column or a figure's label.
+        if shared < _MIN_OVERLAP * narrower or not self.top - height <= top <= self.bottom + _LINE_GAP * height:
+            return False
+        if left < self.left:
+            self.left = left
+        if top < self.top:
+            self.top = top
+        if right > self.right:
+            self.right = right
+        if bottom > self.bottom:
+            self.bottom = bottom
+        self.is_grown = True
+        return True
+
+    def box(self) -> Box:
+        """Give the box as a value."""
+        if not self.is_grown:
+            return self.first
+        return Box(self.page, self.left, self.top, self.right, self.bottom)
 
 
 def _union(first: Box, second: Box) -> Box:

@@ -1,12 +1,44 @@
 """What a chunk template is: a name, documented settings and a pure function."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from corpusmesh_core.documents import Chunk, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.embedding import TextTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """What a template made of a document.
+
+    Attributes:
+        chunks: In reading order, positions dense from 0 among those of each role; a parent stands before its children.
+        warnings: What does not fit the template, one sentence each, without document text, at most
+            `MAX_WARNINGS` and one that counts the others.
+    """
+
+    chunks: tuple[Chunk, ...]
+    warnings: tuple[str, ...] = ()
+
+
+MAX_WARNINGS = 20
+"""Most warnings of a document that are written out."""
+
+
+def bounded_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Keep the first warnings and count the others.
+
+    Args:
+        warnings: Any number of sentences.
+
+    Returns:
+        At most `MAX_WARNINGS` of them, and one more that says how many were left out.
+    """
+    if len(warnings) <= MAX_WARNINGS:
+        return tuple(warnings)
+    return (*warnings[:MAX_WARNINGS], f"{len(warnings) - MAX_WARNINGS} more warnings of this kind are not shown.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +55,7 @@ class ChunkTemplate:
     name: str
     summary: str
     settings_type: type[Any]
-    chunk: Callable[[ParsedDocument, TextTokenizer, Any], list[Chunk]]
+    chunk: Callable[[ParsedDocument, TextTokenizer, Any], ChunkResult]
 
     def settings(self, values: Mapping[str, object]) -> Any:
         """Build the template's settings from configuration values.
@@ -37,6 +69,8 @@ class ChunkTemplate:
         Raises:
             InvalidArgumentError: CHUNK_SETTING_UNKNOWN or CHUNK_SETTING_INVALID, with the field.
         """
+        if not values:
+            return self.settings_type()
         known = {entry.name: entry for entry in fields(self.settings_type)}
         accepted: dict[str, object] = {}
         for name, value in values.items():

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from corpusmesh_core.chunking import general
-from corpusmesh_core.chunking.template import ChunkTemplate
+from corpusmesh_core.chunking.template import ChunkResult, ChunkTemplate
 from corpusmesh_core.documents import Chunk, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.embedding import TextTokenizer
@@ -37,6 +37,31 @@ def find_template(name: str) -> ChunkTemplate:
     return template
 
 
+def chunk_with_warnings(
+    document: ParsedDocument,
+    counter: TextTokenizer,
+    *,
+    template: str = DEFAULT_TEMPLATE,
+    settings: Mapping[str, object] = MappingProxyType({}),
+) -> ChunkResult:
+    """Cut a document by a template's name and configuration values.
+
+    Args:
+        document: What a parser made.
+        counter: The embedder's tokenizer.
+        template: Name of the template.
+        settings: Its settings; what is missing keeps its default.
+
+    Returns:
+        Chunks in reading order, and what did not fit the template.
+
+    Raises:
+        InvalidArgumentError: CHUNK_TEMPLATE_UNKNOWN, CHUNK_SETTING_UNKNOWN or CHUNK_SETTING_INVALID.
+    """
+    found = find_template(template)
+    return found.chunk(document, counter, found.settings(settings))
+
+
 def chunk_document(
     document: ParsedDocument,
     counter: TextTokenizer,
@@ -44,7 +69,7 @@ def chunk_document(
     template: str = DEFAULT_TEMPLATE,
     settings: Mapping[str, object] = MappingProxyType({}),
 ) -> list[Chunk]:
-    """Cut a document by a template's name and configuration values.
+    """Cut a document like `chunk_with_warnings`, for callers who need the chunks alone.
 
     Args:
         document: What a parser made.
@@ -58,5 +83,4 @@ def chunk_document(
     Raises:
         InvalidArgumentError: CHUNK_TEMPLATE_UNKNOWN, CHUNK_SETTING_UNKNOWN or CHUNK_SETTING_INVALID.
     """
-    found = find_template(template)
-    return found.chunk(document, counter, found.settings(settings))
+    return list(chunk_with_warnings(document, counter, template=template, settings=settings).chunks)
