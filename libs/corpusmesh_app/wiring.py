@@ -45,6 +45,7 @@ from corpusmesh_embed.config import BackendKind
 from corpusmesh_embed.module import EMBED_SERVICE_NAMES
 from corpusmesh_gateway.handlers import GatewayStores
 from corpusmesh_ingest.module import IngestStores
+from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_runtime.channel import open_channel
 from corpusmesh_runtime.config import read_secret
 from corpusmesh_runtime.identity import IdentitySigner, service_identity
@@ -84,6 +85,21 @@ def identity_signer(settings: MeshSettings) -> IdentitySigner:
     return IdentitySigner(
         keys, lifetime_seconds=identity.token_lifetime_seconds, leeway_seconds=identity.leeway_seconds
     )
+
+
+def password_sealer(settings: MeshSettings) -> PasswordSealer:
+    """Make what seals and opens passwords of originals.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The sealer; its keys are derived from those of the mesh.
+
+    Raises:
+        FailedPreconditionError: If there is no key.
+    """
+    return PasswordSealer([read_secret(path, setting="identity.key_files") for path in settings.identity.key_files])
 
 
 def url_with_password(url: str, password: str) -> str:

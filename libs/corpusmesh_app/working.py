@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 from corpusmesh_adapters.postgres import OutboxRelay, PostgresTaskQueue, PostgresTaskSweeper
 from corpusmesh_app.settings import MeshSettings
-from corpusmesh_app.wiring import Adapters
+from corpusmesh_app.wiring import Adapters, chat_model, password_sealer
 from corpusmesh_core.orchestration.values import Policy
 from corpusmesh_core.ports.embedding import TextTokenizer
-from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits, ParseOptions
-from corpusmesh_ingest.module import ingest_stages
+from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits
+from corpusmesh_ingest.enriching import Enricher
+from corpusmesh_ingest.module import StageTools, ingest_stages
 from corpusmesh_runtime.housekeeper import Housekeeper
 from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.worker import Worker
 
-_PREFIX_TOKENS = 8
-"""Room for the special tokens and the role's prefix, out of what the embedder reads."""
 _log = get_logger(__name__)
 
 
@@ -65,10 +64,14 @@ async def run_worker(
     handlers = ingest_stages(
         section,
         adapters.stores,
-        parser=parser,
-        parse_options=ParseOptions(limits=ParseLimits(max_bytes=section.max_document_bytes)),
-        counter=tokenizer,
-        embedder_max_tokens=adapters.embedder.max_input_tokens - _PREFIX_TOKENS,
+        StageTools(
+            parser=parser,
+            parse_limits=ParseLimits(max_bytes=section.max_document_bytes),
+            unseal=password_sealer(settings).unseal,
+            counter=tokenizer,
+            embedder_max_tokens=adapters.embedder.max_input_tokens,
+            enricher=Enricher(counter=tokenizer, chat=chat_model(settings)),
+        ),
     )
     queue = PostgresTaskQueue(adapters.database, policy)
     worker = Worker(f"{socket.gethostname()}-{os.getpid()}", handlers, queue, adapters.broker, section.worker)

@@ -153,7 +153,7 @@ async def test_batch_whose_worker_died_is_split_and_the_poison_ends_alone(metada
         await connection.execute("UPDATE corpusmesh.runs SET end_time = now() - interval '1 year'")
     await metadata.sweeper.prune()
     attempts = await metadata.purges.attempts(owner.tenant_id, [poison])
-    assert {task_id for _, task_id, _ in attempts} == {f"{result.run_id}.0.parse", f"{result.run_id}.0-2.parse"}
+    assert {attempt.task_id for attempt in attempts} == {f"{result.run_id}.0.parse", f"{result.run_id}.0-2.parse"}
     async with metadata.database.tenant(owner.tenant_id) as connection:
         letters = await connection.fetch("SELECT subject, payload FROM corpusmesh.outbox WHERE subject LIKE 'dead.%'")
     assert [row["subject"] for row in letters] == [f"dead.parse.{owner.tenant_id}"]

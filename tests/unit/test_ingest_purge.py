@@ -11,7 +11,7 @@ from corpusmesh_core.orchestration.values import Lane, Stage
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import DocumentStore, PurgeStore
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.work import Claim
+from corpusmesh_core.ports.work import Claim, StageAttempt
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import VersionRow, VersionState
 from corpusmesh_ingest.stages.purge import PurgeStage
@@ -22,6 +22,8 @@ ARTEFACT = "acme/artefacts/run-1/run-1.0.parse.parsed"
 ATTEMPTS = [("0", Stage.PARSE), ("0", Stage.CHUNK), ("0-1", Stage.CHUNK), ("0-1", Stage.INDEX)]
 """A batch that died while it was cut was split; nobody noted what it had written by then."""
 UNNOTED = ["acme/artefacts/run-1/run-1.0-1.chunk.chunks", "acme/artefacts/run-1/run-1.0.chunk.chunks"]
+PICTURES = "acme/artefacts/run-1/run-1.0.parse.pictures/7/"
+"""Pictures go with their own document: those of its neighbour in the batch stay."""
 ORIGINAL = f"acme/originals/{SHA256}"
 
 
@@ -48,8 +50,8 @@ class Stores:
         self.removed.append(prefix)
         return 1
 
-    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> list[tuple[str, str, Stage]]:
-        return [("run-1", f"run-1.{batch}.{stage}", stage) for batch, stage in ATTEMPTS]
+    async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> list[StageAttempt]:
+        return [StageAttempt("run-1", f"run-1.{batch}.{stage}", stage, (7, 8)) for batch, stage in ATTEMPTS]
 
     async def delete_made_of(self, tenant_id: str, ordinals: Collection[int], *, timeout_seconds: float) -> int:
         self.purged.extend(ordinals)
@@ -94,9 +96,9 @@ def version(ordinal: int) -> VersionRow:
         (Stage.CLEANUP, SCOPE_RECORDS, []),
         (Stage.VERIFY, SCOPE_RECORDS, []),
         (Stage.CLEANUP, SCOPE_RUN, ["acme/artefacts/run-1/"]),
-        (Stage.VERIFY, SCOPE_RUN, ["acme/artefacts/run-1/", *UNNOTED, ARTEFACT, ORIGINAL]),
-        (Stage.PURGE, None, [*UNNOTED, ARTEFACT, ORIGINAL]),
-        (Stage.VERIFY, None, [*UNNOTED, ARTEFACT, ORIGINAL]),
+        (Stage.VERIFY, SCOPE_RUN, ["acme/artefacts/run-1/", *UNNOTED, ARTEFACT, PICTURES, ORIGINAL]),
+        (Stage.PURGE, None, [*UNNOTED, ARTEFACT, PICTURES, ORIGINAL]),
+        (Stage.VERIFY, None, [*UNNOTED, ARTEFACT, PICTURES, ORIGINAL]),
     ],
 )
 async def test_removes_no_more_than_the_scope_says(stage: Stage, scope: str | None, removed: list[str]) -> None:

@@ -27,10 +27,13 @@ RECORD_FIELDS = (
     "title",
     "display_name",
     "heading_path",
+    "context",
     "keywords",
     "questions",
     "boxes",
     "attributes",
+    "tags",
+    "links",
     "version",
     "page",
     "position",
@@ -101,15 +104,17 @@ def to_source(record: Record) -> dict[str, Any]:
     headings = [heading for heading in record.heading_path if heading != record.title]
     title_text = "\n".join([record.title, *headings])
     title = analyze(title_text)
+    context = analyze(_further_context(record))
     body = analyze(record.text)
-    fine = title.fine + body.fine
+    # Context is searched as headings are, and like them says nothing of how the record itself is written.
+    fine = title.fine + context.fine + body.fine
     source: dict[str, Any] = {
         "kind": record.kind.value,
         "knowledge_base": record.knowledge_base_id,
         "document": record.document_id,
         "publisher": record.publisher,
         "ver": sorted(set(record.sources)),
-        "content_coarse": " ".join(title.coarse + body.coarse),
+        "content_coarse": " ".join(title.coarse + context.coarse + body.coarse),
         "content_fine": " ".join(fine),
         "script": script_of(body.fine or fine).value,
         "title_fine": " ".join(title.fine),
@@ -135,6 +140,13 @@ def to_source(record: Record) -> dict[str, Any]:
         source["boxes"] = {"at": source["boxes"]}
     if record.attributes:
         source["attributes"] = dict(record.attributes)
+    if record.context:
+        source["context"] = record.context
+    if record.tags:
+        source["tags"] = dict(record.tags)
+        source["tag_names"] = sorted(record.tags)
+    if record.links:
+        source["links"] = list(record.links)
     if record.vector is not None:
         # Seven digits hold a float32 of unit scale; repr would write up to 17 of the double it is widened to.
         source[VECTOR_FIELD] = [round(value, 7) for value in record.vector.tolist()]
@@ -176,7 +188,18 @@ def to_record(record_id: str, source: Mapping[str, Any], vector: Sequence[float]
         questions=tuple(source.get("questions", ())),
         vector=None if vector is None else np.asarray(vector, dtype=np.float32),
         attributes=source.get("attributes", {}),
+        context=source.get("context", ""),
+        tags=source.get("tags", {}),
+        links=tuple(source.get("links", ())),
     )
+
+
+def _further_context(record: Record) -> str:
+    """Give the lines of a record's context that its title and headings do not say already."""
+    if not record.context:
+        return ""
+    known = {record.title, *record.heading_path}
+    return "\n".join(line for line in record.context.splitlines() if line.strip() not in known)
 
 
 def to_lines(records: Sequence[Record], epoch: int) -> list[tuple[str, bytes]]:

@@ -9,17 +9,17 @@ import numpy as np
 
 from corpusmesh_adapters.opensearch import names
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record
-from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, visibility_query
+from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, properties, space_body
 from corpusmesh_adapters.opensearch.recall import merge_legs, multi_search_body, recall_legs
+from corpusmesh_adapters.opensearch.scrolling import scroll
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
 from corpusmesh_adapters.opensearch.statistics import TermStatisticsCache
-from corpusmesh_adapters.opensearch.transport import Transport
+from corpusmesh_adapters.opensearch.transport import Transport, check_response
 from corpusmesh_adapters.opensearch.writer import BulkWriter
 from corpusmesh_core.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
-    InternalError,
     InvalidArgumentError,
     NotFoundError,
     UnavailableError,
@@ -38,6 +38,7 @@ from corpusmesh_core.visibility import VisibilityFilter
 _INDEX_SHARE_OF_DEADLINE = 0.9
 _MAX_DELETE_ROUNDS = 5
 _MAX_KNOWN_SPACES = 10_000
+_MAX_SCAN = 100_000
 _MISSING_IS_EMPTY = {"ignore_unavailable": "true", "allow_no_indices": "true"}
 
 
@@ -56,6 +57,7 @@ class OpenSearchRecordIndex:
         self._writer = BulkWriter(self._transport, settings, rng or np.random.default_rng())
         self._statistics = TermStatisticsCache(self._transport)
         self._dimensions: dict[str, int] = {}
+        self._extended: set[str] = set()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -101,7 +103,11 @@ class OpenSearchRecordIndex:
     ) -> WriteResult:
         """See `RecordIndex.write`."""
         alias = names.space_alias(tenant_id, space_id)
-        check_records(records, await self._dimension(alias, timeout_seconds=timeout_seconds))
+        dimension = await self._dimension(alias, timeout_seconds=timeout_seconds)
+        check_records(records, dimension)
+        if alias not in self._extended:
+            # An earlier release may have made the space: it learns this one's fields before it is sent any.
+            await self._extend(alias, IndexSpace(space_id, dimension), timeout_seconds)
         return await self._writer.write(alias, records, epoch=epoch, timeout_seconds=timeout_seconds)
 
     async def refresh(self, tenant_id: str, space_id: str, *, timeout_seconds: float) -> None:
@@ -156,7 +162,7 @@ class OpenSearchRecordIndex:
         elapsed_milliseconds = (time.perf_counter() - started) * 1000
         responses = [(name, response) for (name, _), response in zip(legs, answer["responses"], strict=True)]
         for _, response in responses:
-            _check_response(response)
+            check_response(response)
         return Candidates(
             items=merge_legs(responses),
             document_count=statistics.document_count,
@@ -200,12 +206,48 @@ class OpenSearchRecordIndex:
             timeout_seconds=timeout_seconds,
             is_repeatable=True,
         )
-        _check_response(response)
+        check_response(response)
         records = {
             hit["_id"]: to_record(hit["_id"], hit["_source"], hit["_source"].get(VECTOR_FIELD))
             for hit in response["hits"]["hits"]
         }
         return [records[record_id] for record_id in wanted if record_id in records]
+
+    async def scan(
+        self,
+        tenant_id: str,
+        space_id: str,
+        visibility: VisibilityFilter,
+        *,
+        knowledge_base_ids: Sequence[str],
+        max_count: int,
+        timeout_seconds: float,
+    ) -> list[Record]:
+        """See `RecordIndex.scan`."""
+        if not 1 <= max_count <= _MAX_SCAN:
+            raise InvalidArgumentError(
+                "TOO_MANY_RECORDS", f"a scan reads 1 to {_MAX_SCAN} records", field="max_count", limit=_MAX_SCAN
+            )
+        if visibility.matches_nothing or not knowledge_base_ids:
+            return []
+        filters = [terms_query("knowledge_base", knowledge_base_ids), visibility_query(visibility)]
+        body = {
+            "size": min(MAX_WINDOW, max_count),
+            "_source": list(RECORD_FIELDS),
+            "query": {"bool": {"filter": filters}},
+            "sort": ["_doc"],
+        }
+        records = [
+            to_record(hit["_id"], hit["_source"])
+            async for hit in scroll(
+                self._transport,
+                names.space_alias(tenant_id, space_id),
+                body,
+                max_count=max_count,
+                timeout_seconds=timeout_seconds,
+            )
+        ]
+        return sorted(records, key=lambda record: (record.publisher, record.position, record.record_id))
 
     async def delete_made_of(self, tenant_id: str, ordinals: Collection[Ordinal], *, timeout_seconds: float) -> int:
         """See `RecordIndex.delete_made_of`."""
@@ -248,6 +290,9 @@ class OpenSearchRecordIndex:
             await self._transport.request(
                 "PUT", f"/{alias}/_mapping", body={"properties": missing}, timeout_seconds=timeout_seconds
             )
+        if len(self._extended) >= _MAX_KNOWN_SPACES:
+            self._extended.clear()
+        self._extended.add(alias)
         return True
 
     async def _check_recall(self, alias: str, request: RecallRequest, timeout_seconds: float) -> None:
@@ -283,17 +328,3 @@ class OpenSearchRecordIndex:
             self._dimensions.clear()
         self._dimensions[alias] = dimension
         return dimension
-
-
-def _check_response(response: dict[str, object]) -> None:
-    error = response.get("error")
-    if error is not None:
-        kind = str(error.get("type", "")) if isinstance(error, dict) else ""
-        if kind == "index_not_found_exception":
-            raise NotFoundError("SPACE_NOT_FOUND", "the embedding space does not exist; create it first")
-        if response.get("status") in {429, 502, 503, 504}:
-            raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer; try again")
-        raise InternalError("INDEX_REQUEST_REFUSED", "the index refused a search", kind=kind)
-    shards = response["_shards"]
-    if isinstance(shards, dict) and shards["failed"]:
-        raise UnavailableError("INDEX_UNAVAILABLE", "some shards of the index do not answer; try again")

@@ -152,3 +152,27 @@ def translate(error: TransportError, method: str, path: str) -> CorpusMeshError:
     # The reason may quote the query or a document, so only its type is logged.
     _LOG.error("index request refused", method=method, path=path, status=status, kind=kind)
     return InternalError("INDEX_REQUEST_REFUSED", "the index refused a request", status=status, kind=kind)
+
+
+def check_response(response: dict[str, object]) -> None:
+    """Refuse the answer to a search that failed or misses shards.
+
+    Args:
+        response: The answer.
+
+    Raises:
+        NotFoundError: SPACE_NOT_FOUND if the index does not exist.
+        UnavailableError: INDEX_UNAVAILABLE if it, or a shard of it, does not answer now.
+        InternalError: INDEX_REQUEST_REFUSED if it does not understand the search.
+    """
+    error = response.get("error")
+    if error is not None:
+        kind = str(error.get("type", "")) if isinstance(error, dict) else ""
+        if kind == "index_not_found_exception":
+            raise NotFoundError("SPACE_NOT_FOUND", "the embedding space does not exist; create it first")
+        if response.get("status") in {429, 502, 503, 504}:
+            raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer; try again")
+        raise InternalError("INDEX_REQUEST_REFUSED", "the index refused a search", kind=kind)
+    shards = response["_shards"]
+    if isinstance(shards, dict) and shards["failed"]:
+        raise UnavailableError("INDEX_UNAVAILABLE", "some shards of the index do not answer; try again")

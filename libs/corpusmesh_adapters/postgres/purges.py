@@ -63,15 +63,14 @@ class PostgresPurgeStore:
         """
         async with self._database.tenant(tenant_id) as connection:
             rows = await connection.fetch(
-                "SELECT t.run_id, t.task_id, t.stage, t.parts FROM corpusmesh.tasks t WHERE t.tenant_id = $1 AND t.run_id IN ("
+                "SELECT t.run_id, t.task_id, t.stage, t.parts FROM corpusmesh.tasks t"
+                " WHERE t.tenant_id = $1 AND t.run_id IN ("
                 "   SELECT run_id FROM corpusmesh.versions WHERE tenant_id = $1 AND ordinal = ANY ($2))"
                 " AND t.parts && $2::int[] ORDER BY t.task_id",
                 tenant_id,
                 list(ordinals),
             )
-        return [
-            StageAttempt(row["run_id"], row["task_id"], Stage(row["stage"]), tuple(row["parts"])) for row in rows
-        ]
+        return [StageAttempt(row["run_id"], row["task_id"], Stage(row["stage"]), tuple(row["parts"])) for row in rows]
 
     async def ordinals_of(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> Sequence[int]:
         """See `PurgeStore`.

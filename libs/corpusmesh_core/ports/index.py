@@ -261,6 +261,34 @@ class RecordIndex(Protocol):
         """
         ...
 
+    async def scan(
+        self,
+        tenant_id: str,
+        space_id: str,
+        visibility: VisibilityFilter,
+        *,
+        knowledge_base_ids: Sequence[str],
+        max_count: int,
+        timeout_seconds: float,
+    ) -> list[Record]:
+        """Read all visible records of knowledge bases, for kinds of which there are not many.
+
+        Args:
+            tenant_id: The tenant.
+            space_id: The space.
+            visibility: What may be returned, kinds included.
+            knowledge_base_ids: Knowledge bases.
+            max_count: Where to stop, 1 to 100,000.
+            timeout_seconds: Deadline of the whole call.
+
+        Returns:
+            Records without their vectors, by publisher and position.
+
+        Raises:
+            NotFoundError: If the space does not exist.
+        """
+        ...
+
     async def delete_made_of(self, tenant_id: str, ordinals: Collection[Ordinal], *, timeout_seconds: float) -> int:
         """Remove every record that these ordinals publish or are a source of, in all spaces of the tenant.
 

@@ -111,6 +111,23 @@ class VersionPatch:
 
 
 @dataclass(frozen=True, slots=True)
+class StageAttempt:
+    """A task that has worked, or may have worked, on versions; one that died may have written what no version names.
+
+    Attributes:
+        run_id: Its run.
+        task_id: The task.
+        stage: Its stage.
+        parts: Ordinals that it covers.
+    """
+
+    run_id: str
+    task_id: str
+    stage: Stage
+    parts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StageOutcome:
     """What a stage made of a claim.
 

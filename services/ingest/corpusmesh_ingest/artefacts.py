@@ -6,7 +6,8 @@ smaller than the cost of an object.
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgpack
 import numpy as np
@@ -20,13 +21,28 @@ from corpusmesh_core.documents_codec import (
     document_from_plain,
     document_to_plain,
 )
+from corpusmesh_core.enrichment.values import Derived, derived_from_plain, derived_to_plain
 from corpusmesh_core.errors import InternalError
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.objects import artefact_key
 
-ARTEFACT_BY_STAGE: Mapping[Stage, str] = {Stage.PARSE: "parsed", Stage.CHUNK: "chunks", Stage.EMBED: "vectors"}
-"""What each stage writes, as in `VersionRow.artefacts`; every other stage writes none."""
+PARSED: Final = "parsed"
+CHUNKS: Final = "chunks"
+ENRICHED: Final = "enriched"
+VECTORS: Final = "vectors"
+PICTURES: Final = "pictures"
+"""Names in `VersionRow.artefacts`; that of the pictures names a prefix, which ends in "/"."""
 
+ARTEFACT_BY_STAGE: Mapping[Stage, str] = {
+    Stage.PARSE: PARSED,
+    Stage.CHUNK: CHUNKS,
+    Stage.ENRICH: ENRICHED,
+    Stage.EMBED: VECTORS,
+}
+"""What each stage writes of a whole batch; every other stage writes none."""
+
+_PARSING: Final = "parsing"
+_KEYS_SUFFIX: Final = ".keys"
 _COMPRESSION_LEVEL = 3
 _MAX_UNPACKED_BYTES = 2 * 1024 * 1024 * 1024
 
@@ -46,20 +62,85 @@ def stage_artefact_key(tenant_id: str, run_id: str, task_id: str, stage: Stage) 
     return artefact_key(tenant_id, run_id, f"{task_id}.{ARTEFACT_BY_STAGE[stage]}")
 
 
-def pack_documents(documents: Mapping[int, ParsedDocument]) -> bytes:
+def pictures_prefix(tenant_id: str, run_id: str, parse_task_id: str, ordinal: int) -> str:
+    """Name the folder of a version's pictures and page images.
+
+    Args:
+        tenant_id: Tenant.
+        run_id: Run.
+        parse_task_id: Task that parses the version.
+        ordinal: The version.
+
+    Returns:
+        Prefix of the objects' keys, which ends in "/"; a picture's own name follows.
+    """
+    return artefact_key(tenant_id, run_id, f"{parse_task_id}.{PICTURES}/{ordinal}") + "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A parsed document and how it was read.
+
+    Attributes:
+        document: The document; its pictures lie in the object store.
+        fingerprint: Digest of the settings that it was read under; "" where unknown.
+    """
+
+    document: ParsedDocument
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSet:
+    """Vectors of one version.
+
+    Attributes:
+        vectors: Shape (n, dimension), float32.
+        keys: Shape (n, 16), uint8: digest of the text and space that each vector stands for.
+    """
+
+    vectors: NDArray[np.float32]
+    keys: NDArray[np.uint8]
+
+
+def pack_readings(readings: Mapping[int, Reading]) -> bytes:
     """Write parsed documents.
 
     Args:
-        documents: By ordinal.
+        readings: By ordinal.
 
     Returns:
         The artefact.
     """
-    return _pack({str(ordinal): document_to_plain(document) for ordinal, document in documents.items()})
+    return _pack(
+        {
+            str(ordinal): {**document_to_plain(reading.document), _PARSING: reading.fingerprint}
+            for ordinal, reading in readings.items()
+        }
+    )
+
+
+def unpack_readings(artefact: bytes) -> dict[int, Reading]:
+    """Read what `pack_readings` wrote.
+
+    Args:
+        artefact: The artefact.
+
+    Returns:
+        Readings by ordinal.
+
+    Raises:
+        InternalError: If it is not such an artefact.
+        InvalidArgumentError: ARTEFACT_MALFORMED if another build wrote it.
+    """
+    return {
+        int(ordinal): Reading(document_from_plain(plain), plain.get(_PARSING, ""))
+        for ordinal, plain in _unpack(artefact).items()
+    }
 
 
 def unpack_documents(artefact: bytes) -> dict[int, ParsedDocument]:
-    """Read what `pack_documents` wrote.
+    """Read the documents of what `pack_readings` wrote.
 
     Args:
         artefact: The artefact.
@@ -102,35 +183,88 @@ def unpack_chunks(artefact: bytes) -> dict[int, list[Chunk]]:
     return {int(ordinal): chunks_from_plain(plain) for ordinal, plain in _unpack(artefact).items()}
 
 
-def pack_vectors(vectors: Mapping[int, NDArray[np.float32]]) -> bytes:
-    """Write vectors; they do not compress, so they are written as they are.
+def pack_enriched(enriched: Mapping[int, tuple[Sequence[Chunk], Sequence[Derived]]]) -> bytes:
+    """Write what enrichment made.
 
     Args:
-        vectors: By ordinal, each of shape (chunks, dimension).
+        enriched: Chunks and derived records by ordinal.
 
     Returns:
         The artefact.
     """
+    return _pack(
+        {
+            str(ordinal): {"chunks": chunks_to_plain(chunks), "derived": derived_to_plain(derived)}
+            for ordinal, (chunks, derived) in enriched.items()
+        }
+    )
+
+
+def unpack_enriched(artefact: bytes) -> dict[int, tuple[list[Chunk], list[Derived]]]:
+    """Read what `pack_enriched` wrote.
+
+    Args:
+        artefact: The artefact.
+
+    Returns:
+        Chunks and derived records by ordinal.
+
+    Raises:
+        InternalError: If it is not such an artefact.
+        InvalidArgumentError: ARTEFACT_MALFORMED if another build wrote it.
+    """
+    plain = _unpack(artefact)
+    try:
+        return {
+            int(ordinal): (chunks_from_plain(entry["chunks"]), derived_from_plain(entry["derived"]))
+            for ordinal, entry in plain.items()
+        }
+    except (KeyError, TypeError) as error:
+        raise InternalError("ARTEFACT_UNREADABLE", "an artefact has another shape") from error
+
+
+def pack_vectors(vectors: Mapping[int, VectorSet]) -> bytes:
+    """Write vectors; they do not compress, so they are written as they are.
+
+    Args:
+        vectors: By ordinal.
+
+    Returns:
+        The artefact.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for ordinal, entry in vectors.items():
+        arrays[str(ordinal)] = entry.vectors
+        arrays[f"{ordinal}{_KEYS_SUFFIX}"] = entry.keys
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **{str(ordinal): matrix for ordinal, matrix in vectors.items()})
+    np.savez(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
 
 
-def unpack_vectors(artefact: bytes) -> dict[int, NDArray[np.float32]]:
+def unpack_vectors(artefact: bytes) -> dict[int, VectorSet]:
     """Read what `pack_vectors` wrote.
 
     Args:
         artefact: The artefact.
 
     Returns:
-        Vectors by ordinal.
+        Vectors by ordinal; without keys where an earlier release wrote them.
 
     Raises:
         InternalError: If it is not such an artefact.
     """
     try:
         with np.load(io.BytesIO(artefact), allow_pickle=False) as archive:
-            return {int(ordinal): archive[ordinal] for ordinal in archive.files}
+            return {
+                int(name): VectorSet(
+                    archive[name],
+                    archive[f"{name}{_KEYS_SUFFIX}"]
+                    if f"{name}{_KEYS_SUFFIX}" in archive.files
+                    else np.zeros((0, 0), dtype=np.uint8),
+                )
+                for name in archive.files
+                if not name.endswith(_KEYS_SUFFIX)
+            }
     except (ValueError, OSError, KeyError) as error:
         raise InternalError("ARTEFACT_UNREADABLE", "an artefact of vectors cannot be read") from error
 

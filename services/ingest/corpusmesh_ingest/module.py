@@ -23,20 +23,22 @@ from corpusmesh_core.ports.metadata import (
     SnapshotStore,
 )
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.parsing import DocumentParser, ParseOptions
+from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits
 from corpusmesh_core.ports.runs import RunStore
 from corpusmesh_core.ports.work import EventFeed
 from corpusmesh_ingest.config import IngestSettings
+from corpusmesh_ingest.enriching import Enricher
 from corpusmesh_ingest.handlers import DocumentHandlers, KnowledgeBaseHandlers, RunHandlers
 from corpusmesh_ingest.handlers.documents import DocumentDependencies
 from corpusmesh_ingest.handlers.knowledge_bases import KnowledgeBaseDependencies
-from corpusmesh_ingest.stages.chunk import ChunkStage
+from corpusmesh_ingest.stages.chunk import ChunkDependencies, ChunkStage
 from corpusmesh_ingest.stages.embed import EmbedStage
-from corpusmesh_ingest.stages.enrich import EnrichStage
+from corpusmesh_ingest.stages.enrich import EnrichDependencies, EnrichStage
 from corpusmesh_ingest.stages.index import IndexStage
-from corpusmesh_ingest.stages.parse import ParseStage
+from corpusmesh_ingest.stages.parse import ParseDependencies, ParseStage, Unseal
 from corpusmesh_ingest.stages.publish import PublishStage
 from corpusmesh_ingest.stages.purge import PurgeStage
+from corpusmesh_ingest.stages.tag_sets import TagSetReader
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
 from corpusmesh_runtime.worker import StageHandler
@@ -50,8 +52,6 @@ INGEST_SERVICE_NAMES: Final = tuple(
     )
     for service in descriptor.services_by_name.values()
 )
-_TITLE_TOKENS = 32
-"""Room for a title in front of a chunk, out of what the embedder reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,39 +125,69 @@ class IngestService(GuardedService):
         add_RunServiceServicer_to_server(self._runs, server)
 
 
-def ingest_stages(
-    settings: IngestSettings,
-    stores: IngestStores,
-    *,
-    parser: DocumentParser,
-    parse_options: ParseOptions,
-    counter: TextTokenizer,
-    embedder_max_tokens: int,
-) -> Mapping[Stage, StageHandler]:
+@dataclass(frozen=True, slots=True)
+class StageTools:
+    """What the stages work with besides the stores.
+
+    Attributes:
+        parser: The parser pool.
+        parse_limits: What one document may cost.
+        unseal: Opens passwords of originals.
+        counter: The embedder's tokenizer.
+        embedder_max_tokens: Tokens that the embedder reads of one text, prefix and special tokens included.
+        enricher: Makes what a knowledge base asks for besides chunks.
+    """
+
+    parser: DocumentParser
+    parse_limits: ParseLimits
+    unseal: Unseal
+    counter: TextTokenizer
+    embedder_max_tokens: int
+    enricher: Enricher
+
+
+def ingest_stages(settings: IngestSettings, stores: IngestStores, tools: StageTools) -> Mapping[Stage, StageHandler]:
     """Make the handlers of every stage that the ingest worker does.
 
     Args:
         settings: The service's settings.
         stores: What the stages stand on.
-        parser: The parser pool.
-        parse_options: Limits of one document.
-        counter: The embedder's tokenizer.
-        embedder_max_tokens: Tokens that the embedder reads of one text, prefix and special tokens taken off.
+        tools: What they work with.
 
     Returns:
         A handler for every stage.
     """
     purge = PurgeStage(stores.documents, stores.purges, stores.objects, stores.index)
     return {
-        Stage.PARSE: ParseStage(stores.documents, stores.objects, parser, parse_options),
-        Stage.CHUNK: ChunkStage(
-            stores.documents,
-            stores.knowledge_bases,
-            stores.objects,
-            counter,
-            embedder_max_tokens=embedder_max_tokens - _TITLE_TOKENS,
+        Stage.PARSE: ParseStage(
+            ParseDependencies(
+                documents=stores.documents,
+                knowledge_bases=stores.knowledge_bases,
+                objects=stores.objects,
+                parser=tools.parser,
+                limits=tools.parse_limits,
+                unseal=tools.unseal,
+            )
         ),
-        Stage.ENRICH: EnrichStage(),
+        Stage.CHUNK: ChunkStage(
+            ChunkDependencies(
+                documents=stores.documents,
+                knowledge_bases=stores.knowledge_bases,
+                objects=stores.objects,
+                edits=stores.edits,
+                counter=tools.counter,
+                embedder_max_tokens=tools.embedder_max_tokens,
+            )
+        ),
+        Stage.ENRICH: EnrichStage(
+            EnrichDependencies(
+                documents=stores.documents,
+                knowledge_bases=stores.knowledge_bases,
+                objects=stores.objects,
+                tag_sets=TagSetReader(stores.snapshots, stores.index),
+                enricher=tools.enricher,
+            )
+        ),
         Stage.EMBED: EmbedStage(stores.documents, stores.knowledge_bases, stores.objects, stores.embedder, settings),
         Stage.INDEX: IndexStage(stores.documents, stores.knowledge_bases, stores.objects, stores.index),
         Stage.PUBLISH: PublishStage(stores.documents, stores.knowledge_bases, stores.snapshots, stores.index),

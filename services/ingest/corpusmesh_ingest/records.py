@@ -1,14 +1,53 @@
-"""Records of a document version: one for each chunk, with ids that are the same however often they are made."""
+"""Records of a document version, with ids that are the same however often they are made, and what is embedded of them.
 
+The vectors of a version stand in the order of `embedded_texts`: chunks that are searched first, then derived records.
+"""
+
+import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.documents import Chunk
-from corpusmesh_core.records import Record, RecordKind, chunk_record_id
+from corpusmesh_core.documents import Chunk, ChunkRole
+from corpusmesh_core.enrichment.values import Derived
+from corpusmesh_core.errors import InternalError
+from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES
+from corpusmesh_core.records import Record, RecordKind, chunk_record_id, derived_record_id, parent_record_id
 from corpusmesh_core.tenancy import VersionRow
+
+KEY_BYTES: Final = 16
+"""Length of the digest of an embedded text."""
+
+_EMBEDDED_ROLES: Final = frozenset({ChunkRole.TEXT, ChunkRole.TAG_EXAMPLE})
+_KIND_BY_ROLE: Final = {
+    ChunkRole.TEXT: RecordKind.CHUNK,
+    ChunkRole.PARENT: RecordKind.PARENT,
+    ChunkRole.TAG_EXAMPLE: RecordKind.TAG_EXAMPLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPieces:
+    """What the records of one version are made of.
+
+    Attributes:
+        version: The version.
+        chunks: Its chunks of every role.
+        derived: What was made of them.
+    """
+
+    version: VersionRow
+    chunks: Sequence[Chunk]
+    derived: Sequence[Derived] = ()
+
+    @property
+    def record_count(self) -> int:
+        """Records that it makes."""
+        return len(self.chunks) + len(self.derived)
 
 
 def title_of(version: VersionRow) -> str:
@@ -23,52 +62,135 @@ def title_of(version: VersionRow) -> str:
     return version.title or PurePosixPath(version.display_name).stem
 
 
-def embedded_text(title: str, text: str) -> str:
-    """Give the text whose vector stands for a chunk.
+def embedded_texts(pieces: VersionPieces) -> list[str]:
+    """Give the texts whose vectors stand for the records of a version.
 
     Args:
-        title: Title of the document.
-        text: Text of the chunk.
+        pieces: Chunks and derived records.
 
     Returns:
-        Title and text.
+        Title, context and text of each record that is searched by vector, of at most MAX_TEXT_BYTES.
     """
-    return f"{title}\n{text}"
+    title = title_of(pieces.version)
+    texts = [_joined(title, chunk.context, chunk.text) for chunk in pieces.chunks if chunk.role in _EMBEDDED_ROLES]
+    texts.extend(_joined(title, "", item.text) for item in pieces.derived if item.is_embedded)
+    return texts
 
 
-def chunk_records(
-    version: VersionRow, chunks: Sequence[Chunk], vectors: NDArray[np.float32], *, language: str = ""
-) -> Iterator[Record]:
+def text_key(space_id: str, text: str) -> bytes:
+    """Digest a text and the space that it is embedded into.
+
+    Args:
+        space_id: Embedding space.
+        text: The text.
+
+    Returns:
+        `KEY_BYTES` bytes; equal for equal vectors alone.
+    """
+    return hashlib.blake2b(f"{space_id}\n{text}".encode(errors="replace"), digest_size=KEY_BYTES).digest()
+
+
+def version_records(pieces: VersionPieces, vectors: NDArray[np.float32]) -> Iterator[Record]:
     """Make the records of a version.
 
     Args:
-        version: The version.
-        chunks: Its chunks.
-        vectors: Shape (chunks, dimension).
-        language: BCP 47 primary tag of the document.
+        pieces: Chunks and derived records.
+        vectors: Shape (embedded texts, dimension).
 
     Yields:
-        One record for each chunk.
+        One record for each chunk and each derived record.
+
+    Raises:
+        InternalError: VECTORS_MISMATCH if there is another number of vectors than of embedded texts.
     """
-    title = title_of(version)
-    for chunk, vector in zip(chunks, vectors, strict=True):
-        yield Record(
-            record_id=chunk_record_id(version.ordinal, chunk.position),
-            kind=RecordKind.CHUNK,
-            knowledge_base_id=version.knowledge_base_id,
-            publisher=version.ordinal,
-            sources=(version.ordinal,),
-            text=chunk.text,
-            title=title,
-            document_id=version.document_id,
-            version=version.version,
-            display_name=version.display_name,
-            heading_path=chunk.heading_path,
-            page=chunk.page,
-            boxes=chunk.boxes,
-            position=chunk.position,
-            token_count=chunk.token_count,
-            language=language,
-            vector=vector,
-            attributes={"block_kind": chunk.block_kind.value},
+    embedded = sum(chunk.role in _EMBEDDED_ROLES for chunk in pieces.chunks)
+    embedded += sum(item.is_embedded for item in pieces.derived)
+    if embedded != len(vectors):
+        raise InternalError(
+            "VECTORS_MISMATCH", "a version has another number of vectors", expected=embedded, found=len(vectors)
         )
+    following = iter(vectors)
+    for chunk in pieces.chunks:
+        yield _chunk_record(pieces, chunk, next(following) if chunk.role in _EMBEDDED_ROLES else None)
+    for item in pieces.derived:
+        yield _derived_record(pieces, item, next(following) if item.is_embedded else None)
+
+
+def _joined(title: str, context: str, text: str) -> str:
+    whole = f"{title}\n{context}\n{text}" if context else f"{title}\n{text}"
+    if len(whole) * 4 <= MAX_TEXT_BYTES:
+        return whole
+    return whole.encode(errors="replace")[:MAX_TEXT_BYTES].decode(errors="ignore")
+
+
+def _record_id(version: VersionRow, chunk: Chunk) -> str:
+    match chunk.role:
+        case ChunkRole.TEXT:
+            return chunk_record_id(version.ordinal, chunk.position)
+        case ChunkRole.PARENT:
+            return parent_record_id(version.ordinal, chunk.position)
+        case ChunkRole.TAG_EXAMPLE:
+            return derived_record_id(version.ordinal, RecordKind.TAG_EXAMPLE, str(chunk.position))
+
+
+def _chunk_record(pieces: VersionPieces, chunk: Chunk, vector: NDArray[np.float32] | None) -> Record:
+    version = pieces.version
+    attributes = {**chunk.attributes, "block_kind": chunk.block_kind.value}
+    links: tuple[str, ...] = ()
+    if chunk.parent >= 0:
+        attributes["parent"] = parent_record_id(version.ordinal, chunk.parent)
+        links = (attributes["parent"],)
+    if chunk.picture:
+        attributes["picture"] = chunk.picture
+    if chunk.confidence < 1.0:
+        attributes["confidence"] = f"{chunk.confidence:.3f}"
+    if chunk.is_edited:
+        attributes["edited"] = "true"
+    return Record(
+        record_id=_record_id(version, chunk),
+        kind=_KIND_BY_ROLE[chunk.role],
+        knowledge_base_id=version.knowledge_base_id,
+        publisher=version.ordinal,
+        sources=(version.ordinal,),
+        text=chunk.text,
+        title=title_of(version),
+        document_id=version.document_id,
+        version=version.version,
+        display_name=version.display_name,
+        heading_path=chunk.heading_path,
+        page=chunk.page,
+        boxes=chunk.boxes,
+        position=chunk.position,
+        token_count=chunk.token_count,
+        keywords=chunk.keywords,
+        questions=chunk.questions,
+        vector=vector,
+        attributes=attributes,
+        context=chunk.context,
+        tags=chunk.tags,
+        links=links,
+    )
+
+
+def _derived_record(pieces: VersionPieces, item: Derived, vector: NDArray[np.float32] | None) -> Record:
+    version = pieces.version
+    return Record(
+        record_id=derived_record_id(version.ordinal, item.kind, item.key),
+        kind=item.kind,
+        knowledge_base_id=version.knowledge_base_id,
+        publisher=version.ordinal,
+        sources=(version.ordinal,),
+        text=item.text,
+        title=title_of(version),
+        document_id=version.document_id,
+        version=version.version,
+        display_name=version.display_name,
+        heading_path=item.heading_path,
+        page=item.page,
+        boxes=item.boxes,
+        position=item.chunks[0] if item.chunks else 0,
+        token_count=item.token_count,
+        vector=vector,
+        attributes=dict(item.attributes),
+        links=tuple(chunk_record_id(version.ordinal, position) for position in item.chunks),
+    )

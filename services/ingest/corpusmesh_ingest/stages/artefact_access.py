@@ -1,16 +1,61 @@
 """Reads the artefacts that a batch's versions name, each object once, and names all that may have been written."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from corpusmesh_core.documents import Chunk
+from corpusmesh_core.enrichment.values import Derived
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError
+from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.metadata import PurgeStore
 from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.ports.work import StageAttempt
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import ARTEFACT_BY_STAGE, stage_artefact_key
+from corpusmesh_ingest.artefacts import (
+    ARTEFACT_BY_STAGE,
+    CHUNKS,
+    ENRICHED,
+    pictures_prefix,
+    stage_artefact_key,
+    unpack_chunks,
+    unpack_enriched,
+)
 
 _Item = TypeVar("_Item")
 _MAX_ARTEFACT_BYTES = 2 * 1024 * 1024 * 1024
+_CALLS_IN_FLIGHT = 8
+
+
+async def find_artefacts(
+    objects: ObjectStore,
+    versions: Sequence[VersionRow],
+    name: str,
+    unpack: Callable[[bytes], Mapping[int, _Item]],
+    *,
+    timeout_seconds: float,
+) -> dict[int, _Item]:
+    """Read one kind of artefact for those versions that have it.
+
+    Args:
+        objects: The store.
+        versions: The versions.
+        name: Kind of artefact, as in `VersionRow.artefacts`.
+        unpack: Reads an object into items by ordinal.
+        timeout_seconds: Bound of each read.
+
+    Returns:
+        Items by ordinal; what a version never had, or what was purged with a neighbour of its batch, is missing.
+    """
+    wanted = {version.ordinal for version in versions}
+    items: dict[int, _Item] = {}
+    for key in _distinct(version.artefacts.get(name, "") for version in versions):
+        try:
+            content = await objects.get(key, max_byte_count=_MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
+        except NotFoundError:
+            continue
+        items.update({ordinal: item for ordinal, item in unpack(content).items() if ordinal in wanted})
+    return items
 
 
 async def read_artefacts(
@@ -36,15 +81,8 @@ async def read_artefacts(
     Raises:
         FailedPreconditionError: ARTEFACT_GONE if a version has none, or it was purged with a neighbour of its batch.
     """
-    wanted = {version.ordinal for version in versions}
-    items: dict[int, _Item] = {}
-    for key in _distinct(version.artefacts.get(name, "") for version in versions):
-        try:
-            content = await objects.get(key, max_byte_count=_MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
-        except NotFoundError:
-            continue
-        items.update({ordinal: item for ordinal, item in unpack(content).items() if ordinal in wanted})
-    if missing := wanted - items.keys():
+    items = await find_artefacts(objects, versions, name, unpack, timeout_seconds=timeout_seconds)
+    if missing := {version.ordinal for version in versions} - items.keys():
         raise FailedPreconditionError(
             "ARTEFACT_GONE",
             "what an earlier stage made of the document is gone; upload the document again",
@@ -52,6 +90,26 @@ async def read_artefacts(
             version_count=len(missing),
         )
     return items
+
+
+async def read_pieces(
+    objects: ObjectStore, versions: Sequence[VersionRow], *, timeout_seconds: float
+) -> dict[int, tuple[list[Chunk], list[Derived]]]:
+    """Read the chunks of a batch and what was made of them.
+
+    Args:
+        objects: The store.
+        versions: The batch.
+        timeout_seconds: Bound of each read.
+
+    Returns:
+        By ordinal: chunks of every role, enriched where that was asked for, and derived records.
+    """
+    enriched = [version for version in versions if ENRICHED in version.artefacts]
+    plain = [version for version in versions if ENRICHED not in version.artefacts]
+    pieces = await read_artefacts(objects, enriched, ENRICHED, unpack_enriched, timeout_seconds=timeout_seconds)
+    chunks = await read_artefacts(objects, plain, CHUNKS, unpack_chunks, timeout_seconds=timeout_seconds)
+    return {**pieces, **{ordinal: (items, []) for ordinal, items in chunks.items()}}
 
 
 async def written_keys(purges: PurgeStore, tenant_id: str, versions: Sequence[VersionRow]) -> list[str]:
@@ -63,13 +121,68 @@ async def written_keys(purges: PurgeStore, tenant_id: str, versions: Sequence[Ve
         versions: The versions.
 
     Returns:
-        Keys, sorted; not all of them need exist.
+        Keys, sorted, and prefixes, which end in "/"; not all of them need exist.
     """
     keys = {key for version in versions for key in version.artefacts.values()}
-    for run_id, task_id, stage in await purges.attempts(tenant_id, [version.ordinal for version in versions]):
-        if stage in ARTEFACT_BY_STAGE:
-            keys.add(stage_artefact_key(tenant_id, run_id, task_id, stage))
+    ordinals = {int(version.ordinal) for version in versions}
+    for attempt in await purges.attempts(tenant_id, sorted(ordinals)):
+        keys |= _keys_of(tenant_id, attempt, ordinals)
     return sorted(keys)
+
+
+def _keys_of(tenant_id: str, attempt: StageAttempt, ordinals: set[int]) -> set[str]:
+    keys: set[str] = set()
+    if attempt.stage in ARTEFACT_BY_STAGE:
+        keys.add(stage_artefact_key(tenant_id, attempt.run_id, attempt.task_id, attempt.stage))
+    if attempt.stage is Stage.PARSE:
+        keys |= {
+            pictures_prefix(tenant_id, attempt.run_id, attempt.task_id, ordinal)
+            for ordinal in ordinals.intersection(attempt.parts)
+        }
+    return keys
+
+
+async def remove_written(objects: ObjectStore, keys: Iterable[str], *, timeout_seconds: float) -> None:
+    """Remove artefacts.
+
+    Args:
+        objects: The store.
+        keys: Keys, and prefixes, which end in "/".
+        timeout_seconds: Bound of each call.
+    """
+    gate = asyncio.Semaphore(_CALLS_IN_FLIGHT)
+
+    async def remove(key: str) -> None:
+        async with gate:
+            if key.endswith("/"):
+                await objects.delete_prefix(key, timeout_seconds=timeout_seconds)
+            else:
+                await objects.delete(key, timeout_seconds=timeout_seconds)
+
+    async with asyncio.TaskGroup() as group:
+        for key in keys:
+            group.create_task(remove(key))
+
+
+async def count_written(objects: ObjectStore, keys: Iterable[str]) -> int:
+    """Count the objects that are there.
+
+    Args:
+        objects: The store.
+        keys: Keys, and prefixes, which end in "/".
+
+    Returns:
+        How many there are.
+    """
+    gate = asyncio.Semaphore(_CALLS_IN_FLIGHT)
+
+    async def count(key: str) -> int:
+        async with gate:
+            if key.endswith("/"):
+                return len([entry async for entry in objects.list_prefix(key)])
+            return int(await objects.head(key) is not None)
+
+    return sum(await asyncio.gather(*map(count, keys)))
 
 
 def _distinct(keys: Iterable[str]) -> list[str]:

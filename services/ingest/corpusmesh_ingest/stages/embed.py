@@ -1,20 +1,22 @@
 """Stage embed: chunks to vectors, in calls that are full whatever the sizes of the documents."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
-from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
-from corpusmesh_ingest.artefacts import pack_vectors, stage_artefact_key, unpack_chunks
+from corpusmesh_core.tenancy import VersionRow
+from corpusmesh_ingest.artefacts import VECTORS, VectorSet, pack_vectors, stage_artefact_key, unpack_vectors
 from corpusmesh_ingest.config import IngestSettings
-from corpusmesh_ingest.records import embedded_text, title_of
-from corpusmesh_ingest.stages.artefact_access import read_artefacts
+from corpusmesh_ingest.metrics import EMBEDDED_TEXTS_TOTAL
+from corpusmesh_ingest.records import KEY_BYTES, VersionPieces, embedded_texts, text_key
+from corpusmesh_ingest.stages.artefact_access import find_artefacts, read_pieces
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 
@@ -64,27 +66,31 @@ class EmbedStage:
         claim = context.claim
         space_id = await self._space_of(context)
         versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
-        chunks = await read_artefacts(
-            self._objects, versions, "chunks", unpack_chunks, timeout_seconds=context.remaining_seconds()
-        )
-        texts: list[str] = []
-        for version in versions:
-            title = title_of(version)
-            texts.extend(embedded_text(title, chunk.text)[:MAX_TEXT_BYTES] for chunk in chunks[version.ordinal])
-        matrix = await self._embed(context, texts)
+        pieces = await read_pieces(self._objects, versions, timeout_seconds=context.remaining_seconds())
+        texts = {
+            version.ordinal: embedded_texts(VersionPieces(version, *pieces[version.ordinal])) for version in versions
+        }
+        keys = {ordinal: [text_key(space_id, text) for text in items] for ordinal, items in texts.items()}
+        known = await self._known_vectors(context, versions)
+        reused_count = sum(key in known for items in keys.values() for key in items)
+        wanted = {
+            key: text
+            for ordinal, items in texts.items()
+            for key, text in zip(keys[ordinal], items, strict=True)
+            if key not in known
+        }
+        matrix = await self._embed(context, list(wanted.values()))
         if self._embedder.space.space_id != space_id:
             raise UnavailableError("EMBED_MODEL_CHANGED", "the embed service was given another model meanwhile")
-        vectors: dict[int, NDArray[np.float32]] = {}
-        start = 0
-        for version in versions:
-            count = len(chunks[version.ordinal])
-            vectors[version.ordinal] = matrix[start : start + count]
-            start += count
+        EMBEDDED_TEXTS_TOTAL.labels("model").inc(sum(map(len, keys.values())) - reused_count)
+        EMBEDDED_TEXTS_TOTAL.labels("earlier_version").inc(reused_count)
+        known.update(zip(wanted, matrix, strict=True))
+        vectors: dict[int, VectorSet] = {ordinal: _vector_set(items, known, matrix.shape[1]) for ordinal, items in keys.items()}
         key = stage_artefact_key(claim.tenant_id, claim.run_id, claim.task_id, claim.stage)
         await self._objects.put(key, pack_vectors(vectors), timeout_seconds=context.remaining_seconds())
         context.reach("after_artefact")
         return StageOutcome(
-            patches=tuple(VersionPatch(ordinal=ordinal, artefacts={"vectors": key}) for ordinal in vectors)
+            patches=tuple(VersionPatch(ordinal=ordinal, artefacts={VECTORS: key}) for ordinal in vectors)
         )
 
     async def _space_of(self, context: TaskContext) -> str:
@@ -105,7 +111,26 @@ class EmbedStage:
             )
         return knowledge_base.space_id
 
+    async def _known_vectors(
+        self, context: TaskContext, versions: Sequence[VersionRow]
+    ) -> dict[bytes, NDArray[np.float32]]:
+        """Give the vectors of the versions that these were made from, by the key of their text."""
+        ordinals = sorted({version.base_ordinal for version in versions if version.base_ordinal})
+        if not ordinals:
+            return {}
+        bases = await self._documents.versions_by_ordinal(context.claim.tenant_id, ordinals)
+        found = await find_artefacts(
+            self._objects, bases, VECTORS, unpack_vectors, timeout_seconds=context.remaining_seconds()
+        )
+        return {
+            key.tobytes(): vector
+            for entry in found.values()
+            for key, vector in zip(entry.keys, entry.vectors, strict=False)
+        }
+
     async def _embed(self, context: TaskContext, texts: Sequence[str]) -> NDArray[np.float32]:
+        if not texts:
+            return np.zeros((0, self._embedder.space.dimension), dtype=np.float32)
         size = self._settings.embed_batch_texts
         gate = asyncio.Semaphore(self._settings.embed_calls_in_flight)
 
@@ -122,3 +147,11 @@ class EmbedStage:
         async with asyncio.TaskGroup() as group:
             calls = [group.create_task(call(start)) for start in range(0, len(texts), size)]
         return np.concatenate([task.result() for task in calls])
+
+
+def _vector_set(keys: Sequence[bytes], known: Mapping[bytes, NDArray[np.float32]], dimension: int) -> VectorSet:
+    vectors = np.zeros((len(keys), dimension), dtype=np.float32)
+    for row, key in enumerate(keys):
+        vectors[row] = known[key]
+    digests = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), KEY_BYTES)
+    return VectorSet(vectors, digests)

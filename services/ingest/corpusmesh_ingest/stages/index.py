@@ -3,11 +3,11 @@
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.work import StageOutcome
+from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.records import Record
-from corpusmesh_ingest.artefacts import unpack_chunks, unpack_vectors
-from corpusmesh_ingest.records import chunk_records
-from corpusmesh_ingest.stages.artefact_access import read_artefacts
+from corpusmesh_ingest.artefacts import VECTORS, unpack_vectors
+from corpusmesh_ingest.records import VersionPieces, version_records
+from corpusmesh_ingest.stages.artefact_access import read_artefacts, read_pieces
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 
@@ -42,22 +42,24 @@ class IndexStage:
             context: The claim and its time.
 
         Returns:
-            Nothing more to know: every record is in the index.
+            How many records each version has, where that was not known: every record is in the index.
         """
         claim = context.claim
         versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
         knowledge_base = await self._knowledge_bases.get(
             service_identity("ingest", tenant_id=claim.tenant_id), claim.knowledge_base_id
         )
-        chunks = await read_artefacts(
-            self._objects, versions, "chunks", unpack_chunks, timeout_seconds=context.remaining_seconds()
-        )
+        pieces = await read_pieces(self._objects, versions, timeout_seconds=context.remaining_seconds())
         vectors = await read_artefacts(
-            self._objects, versions, "vectors", unpack_vectors, timeout_seconds=context.remaining_seconds()
+            self._objects, versions, VECTORS, unpack_vectors, timeout_seconds=context.remaining_seconds()
         )
         records: list[Record] = []
+        patches: list[VersionPatch] = []
         for version in versions:
-            records.extend(chunk_records(version, chunks[version.ordinal], vectors[version.ordinal]))
+            made = VersionPieces(version, *pieces[version.ordinal])
+            records.extend(version_records(made, vectors[version.ordinal].vectors))
+            if made.record_count != version.record_count:
+                patches.append(VersionPatch(ordinal=version.ordinal, record_count=made.record_count))
         await self._index.write(
             claim.tenant_id,
             knowledge_base.space_id,
@@ -66,4 +68,4 @@ class IndexStage:
             timeout_seconds=context.remaining_seconds(),
         )
         context.reach("after_index")
-        return StageOutcome()
+        return StageOutcome(patches=tuple(patches))
