@@ -1,6 +1,7 @@
 """Guesses the language of a text from its scripts and, for Latin letters, its commonest words."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
@@ -10,18 +11,20 @@ _MIN_LETTERS = 4
 _MIN_FOREIGN_CHARACTERS = 12
 _FOREIGN_SAMPLE_CHARACTERS = 400
 _CLEAR_FACTOR = 3
-_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
-_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-_KANA = re.compile("[\u3040-\u30ff]")
-_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
+_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]+")
+_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_KANA = re.compile("[\u3040-\u30ff]+")
+# Letters of other alphabets and scripts; marks and symbols that Latin texts use too lie elsewhere.
+_NOT_LATIN = re.compile("[\u0370-\u1dff\u2c00-\u2dff\u3040-\ud7ff\uf900-\ufdff\ufe70-\ufefc]")
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f]+")
 _OTHER_SCRIPTS = (
-    ("ko", re.compile("[\uac00-\ud7a3]")),
-    ("ar", re.compile("[\u0600-\u06ff\ufb50-\ufdff\ufe70-\ufefc]")),
-    ("he", re.compile("[\u0590-\u05ff]")),
-    ("ru", re.compile("[\u0400-\u04ff]")),
-    ("el", re.compile("[\u0370-\u03ff]")),
-    ("th", re.compile("[\u0e00-\u0e7f]")),
-    ("hi", re.compile("[\u0900-\u097f]")),
+    ("ko", re.compile("[\uac00-\ud7a3]+")),
+    ("ar", re.compile("[\u0600-\u06ff\ufb50-\ufdff\ufe70-\ufefc]+")),
+    ("he", re.compile("[\u0590-\u05ff]+")),
+    ("ru", re.compile("[\u0400-\u04ff]+")),
+    ("el", re.compile("[\u0370-\u03ff]+")),
+    ("th", re.compile("[\u0e00-\u0e7f]+")),
+    ("hi", re.compile("[\u0900-\u097f]+")),
 )
 _OWN_SCRIPTS = frozenset(["zh", "ja", "ko", "ar", "he", "ru", "el", "th", "hi", "fa", "ur", "uk", "bg", "sr"])
 # A Chinese character says about as much as two or three letters of an alphabet.
@@ -173,8 +176,11 @@ def detect_language(texts: Iterable[str]) -> str:
         BCP 47 primary tag, "" where there is too little to go by.
     """
     sample = " ".join(text[:2_000] for text in islice(texts, _SAMPLE_BLOCKS))[:_SAMPLE_CHARACTERS]
-    han, kana, latin = (len(pattern.findall(sample)) for pattern in (_HAN, _KANA, _LATIN))
-    scores = {tag: float(len(pattern.findall(sample))) for tag, pattern in _OTHER_SCRIPTS}
+    latin = _letter_count(_LATIN, sample)
+    if not _NOT_LATIN.search(sample):
+        return _latin_language(sample) if latin >= _MIN_LETTERS else ""
+    han, kana = _letter_count(_HAN, sample), _letter_count(_KANA, sample)
+    scores = {tag: float(_letter_count(pattern, sample)) for tag, pattern in _OTHER_SCRIPTS}
     if kana * 8 > han:
         scores["ja"] = _HAN_WEIGHT * (han + kana)
     else:
@@ -214,7 +220,7 @@ def foreign_language(text: str, of_document: str) -> str:
         BCP 47 primary tag; "" where the passage is short, or of the document's script.
     """
     is_latin = not of_document or of_document in _COMMON_WORDS
-    if len(text) < _MIN_FOREIGN_CHARACTERS or (is_latin and text.isascii()):
+    if len(text) < _MIN_FOREIGN_CHARACTERS or (is_latin and (text.isascii() or not _NOT_LATIN.search(text))):
         return ""
     sample = text[:_FOREIGN_SAMPLE_CHARACTERS]
     found = detect_language([sample])
@@ -227,11 +233,16 @@ def foreign_language(text: str, of_document: str) -> str:
 
 def _letters_of(sample: str, tag: str) -> int:
     scripts = dict(_OTHER_SCRIPTS) | {"zh": _HAN, "ja": _JAPANESE}
-    return len(scripts.get(tag, _LATIN).findall(sample))
+    return _letter_count(scripts.get(tag, _LATIN), sample)
+
+
+def _letter_count(runs: re.Pattern[str], sample: str) -> int:
+    # A pattern of runs: one match for each letter would cost ten times as much.
+    return sum(map(len, runs.findall(sample)))
 
 
 def _latin_language(sample: str) -> str:
-    words = re.findall(r"[^\W\d_]+", sample.lower())
-    counts = {tag: sum(word in common for word in words) for tag, common in _COMMON_WORDS.items()}
+    words = Counter(re.findall(r"[^\W\d_]+", sample.lower()))
+    counts = {tag: sum(words[word] for word in common) for tag, common in _COMMON_WORDS.items()}
     best = max(counts, key=lambda tag: counts[tag])
-    return best if counts[best] * 20 >= len(words) and counts[best] > 0 else ""
+    return best if counts[best] * 20 >= words.total() and counts[best] > 0 else ""
