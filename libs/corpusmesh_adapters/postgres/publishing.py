@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corpusmesh_adapters.postgres.database import Connection
-from corpusmesh_core.tenancy.publishing import VersionRef, plan_publish
+from corpusmesh_adapters.postgres.extracted_metadata import set_extracted_metadata
+from corpusmesh_core.tenancy.publishing import VersionRef, load_bitmap, plan_publish
 
 KEPT_SNAPSHOT_COUNT = 200
 """Snapshots of a knowledge base that can be returned to; of the steps of one run the last one counts alone."""
@@ -74,7 +75,7 @@ async def lock_current(connection: Connection, tenant_id: str, knowledge_base_id
 async def change_snapshot(
     connection: Connection, tenant_id: str, current: CurrentSnapshot, ordinals: bytes, *, reason: str, created_by: str
 ) -> tuple[str, bytes, float]:
-    """Replace the current snapshot of a locked knowledge base.
+    """Replace the current snapshot of a locked knowledge base, and the metadata found in what it shows.
 
     Returns:
         The event to put into the outbox.
@@ -96,6 +97,9 @@ async def change_snapshot(
         KEPT_SNAPSHOT_COUNT,
         KEPT_STEP_SECONDS,
     )
+    added = load_bitmap(ordinals) - load_bitmap(current.ordinals)
+    if added:
+        await set_extracted_metadata(connection, tenant_id, added.to_array().tolist())
     body = {
         "tenant_id": tenant_id,
         "snapshot": f"knowledgeBases/{current.knowledge_base_id}/snapshots/{snapshot_id}",

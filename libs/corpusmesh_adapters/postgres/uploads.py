@@ -130,22 +130,24 @@ async def replace_metadata(
     document_id: str,
     metadata: Mapping[str, MetadataValue],
 ) -> None:
-    """Set all metadata of a document."""
+    """Set all metadata that people gave a document; what was found in it stays unless they give another value."""
     values = [(key, *metadata_columns(value)) for key, value in metadata.items()]
     await connection.execute(
         "DELETE FROM corpusmesh.document_metadata"
-        " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND document_id = $3 AND NOT key = ANY ($4)",
+        " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND document_id = $3 AND NOT key = ANY ($4)"
+        " AND NOT is_extracted",
         tenant_id,
         knowledge_base_id,
         document_id,
         [value[0] for value in values],
     )
     await connection.execute(
-        "INSERT INTO corpusmesh.document_metadata"
+        "INSERT INTO corpusmesh.document_metadata AS d"
         " (tenant_id, knowledge_base_id, document_id, key, value_text, value_number, value_time)"
         " SELECT $1, $2, $3, m.* FROM unnest($4::text[], $5::text[], $6::float8[], $7::timestamptz[]) AS m"
         " ON CONFLICT (tenant_id, knowledge_base_id, document_id, key) DO UPDATE SET value_text = excluded.value_text,"
-        "   value_number = excluded.value_number, value_time = excluded.value_time",
+        "   value_number = excluded.value_number, value_time = excluded.value_time,"
+        "   is_extracted = d.is_extracted AND d.value_text = excluded.value_text",
         tenant_id,
         knowledge_base_id,
         document_id,

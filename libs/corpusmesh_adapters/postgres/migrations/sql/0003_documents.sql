@@ -13,6 +13,8 @@ ALTER TABLE versions ADD COLUMN config jsonb NOT NULL DEFAULT '{}';
 ALTER TABLE versions ADD COLUMN base_ordinal integer NOT NULL DEFAULT 0;
 ALTER TABLE versions ADD COLUMN sealed_password bytea NOT NULL DEFAULT '';
 ALTER TABLE versions ADD COLUMN extracted_metadata jsonb NOT NULL DEFAULT '{}';
+-- Found in the version shown, not given by people: it goes with that version.
+ALTER TABLE document_metadata ADD COLUMN is_extracted boolean NOT NULL DEFAULT false;
 
 -- An edit holds from one version on and, withdrawn, up to another; what became of it is what the newest version says.
 ALTER TABLE chunk_edits DROP CONSTRAINT chunk_edits_state_check;
