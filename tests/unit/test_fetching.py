@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from corpusmesh_app.fetching import check_url, is_public
+from corpusmesh_adapters.connectors.web.addresses import check_url, is_public
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
 
 PUBLIC = "93.184.215.14"

@@ -88,11 +88,6 @@ class WebPlace:
 SourcePlace: TypeAlias = FolderPlace | S3Place | WebPlace
 """What a source reads."""
 
-_CLASSES: Mapping[SourceKind, type[FolderPlace] | type[S3Place] | type[WebPlace]] = {
-    SourceKind.FOLDER: FolderPlace,
-    SourceKind.S3: S3Place,
-    SourceKind.WEB: WebPlace,
-}
 PLATFORM_KINDS = frozenset({SourceKind.FOLDER, SourceKind.S3})
 """Kinds that reach the platform's own systems: only admins set them."""
 
@@ -106,7 +101,13 @@ def kind_of(place: SourcePlace) -> SourceKind:
     Returns:
         Its kind.
     """
-    return next(kind for kind, cls in _CLASSES.items() if isinstance(place, cls))
+    match place:
+        case FolderPlace():
+            return SourceKind.FOLDER
+        case S3Place():
+            return SourceKind.S3
+        case WebPlace():
+            return SourceKind.WEB
 
 
 def place_to_json(place: SourcePlace) -> dict[str, Any]:
@@ -131,7 +132,14 @@ def place_from_json(kind: SourceKind, values: Mapping[str, Any]) -> SourcePlace:
     Returns:
         The place.
     """
-    return _CLASSES[kind](**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    match kind:
+        case SourceKind.FOLDER:
+            return FolderPlace(**given)
+        case SourceKind.S3:
+            return S3Place(**given)
+        case SourceKind.WEB:
+            return WebPlace(**given)
 
 
 def check_place(place: SourcePlace) -> None:
