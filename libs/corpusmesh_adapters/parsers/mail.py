@@ -1,27 +1,22 @@
-"""Mail (RFC 5322): headers, one form of the body, attachments through the same router."""
+"""EML (RFC 5322): headers, one form of the body, attachments through the same router."""
 
 import email
 import email.policy
-from collections.abc import Callable
+from collections.abc import Iterator
 from email.message import EmailMessage
 from typing import cast
 
-from selectolax.lexbor import LexborHTMLParser
-
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source, one_line
+from corpusmesh_adapters.parsers.embedded import Parse, add_inner
 from corpusmesh_adapters.parsers.encodings import decode
 from corpusmesh_adapters.parsers.formats import Format
-from corpusmesh_adapters.parsers.html_blocks import HtmlWalker
-from corpusmesh_adapters.parsers.plain_text import add_paragraphs
-from corpusmesh_core.documents import BlockKind, ParsedDocument
-from corpusmesh_core.errors import DocumentError
+from corpusmesh_adapters.parsers.mail_body import add_body, add_headers
+from corpusmesh_core.documents import ParsedDocument
 
 _HEADERS = ("Subject", "From", "To", "Cc", "Date")
-# A plain part this much shorter than the HTML part is a stub ("your reader cannot show HTML").
-_STUB_SHARE = 0.2
 
 
-def parse_mail(source: Source, parse_inner: Callable[[Source], ParsedDocument]) -> ParsedDocument:
+def parse_mail(source: Source, parse_inner: Parse) -> ParsedDocument:
     """Read a mail.
 
     Args:
@@ -29,17 +24,23 @@ def parse_mail(source: Source, parse_inner: Callable[[Source], ParsedDocument]) 
         parse_inner: Reads an attachment as a document of its own.
 
     Returns:
-        Headers as one block, the body once (plain text unless it is a stub beside HTML), then each attachment under a
-        heading with its name.
+        Headers as one block, the body once (plain text unless it is a stub beside HTML; a quoted paragraph has the
+        depth of its quotation as level), then each attachment under a heading with its name.
 
     Raises:
         DocumentError: DOCUMENT_EMPTY or DOCUMENT_RESOURCE_LIMIT.
     """
     message = email.message_from_bytes(source.content, policy=email.policy.default)
-    builder = DocumentBuilder(Format.EML, source.limits)
+    builder = DocumentBuilder(Format.EML, source.limits, keep_pictures=source.options.keep_pictures)
     headers = {name: _header(message, name) for name in _HEADERS}
-    builder.add(BlockKind.PARAGRAPH, "\n".join(f"{name}: {value}" for name, value in headers.items() if value))
-    _add_body(builder, message, source)
+    add_headers(builder, headers)
+    plain, page = (message.get_body(preferencelist=(kind,)) for kind in ("plain", "html"))
+    add_body(
+        builder,
+        source,
+        _text(cast(EmailMessage, plain)) if plain is not None else "",
+        _text(cast(EmailMessage, page)) if page is not None else "",
+    )
     names = _add_attachments(builder, message, source, parse_inner)
     metadata = {name.lower(): value for name, value in headers.items()} | {"attachments": ", ".join(names)}
     return builder.build(
@@ -55,19 +56,6 @@ def _header(message: EmailMessage, name: str) -> str:
         return ""
 
 
-def _add_body(builder: DocumentBuilder, message: EmailMessage, source: Source) -> None:
-    plain, page = (message.get_body(preferencelist=(kind,)) for kind in ("plain", "html"))
-    plain_text = _text(cast(EmailMessage, plain)) if plain is not None else ""
-    page_text = _text(cast(EmailMessage, page)) if page is not None else ""
-    tree = LexborHTMLParser(page_text) if page_text else None
-    if tree is not None and tree.body is not None:
-        visible = one_line(tree.body.text(deep=True))
-        if len(one_line(plain_text)) < _STUB_SHARE * len(visible):
-            HtmlWalker(builder, source).walk_tree(tree)
-            return
-    add_paragraphs(builder, plain_text, numbered=False)
-
-
 def _text(part: EmailMessage) -> str:
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes):
@@ -75,30 +63,23 @@ def _text(part: EmailMessage) -> str:
     return decode(payload, part.get_content_charset("")).text
 
 
-def _add_attachments(
-    builder: DocumentBuilder, message: EmailMessage, source: Source, parse_inner: Callable[[Source], ParsedDocument]
-) -> list[str]:
+def _add_attachments(builder: DocumentBuilder, message: EmailMessage, source: Source, parse_inner: Parse) -> list[str]:
     names: list[str] = []
-    for part in message.iter_attachments():
+    for part in _attachments(message):
         name = one_line(part.get_filename() or _inner_subject(part) or f"attachment {len(names) + 1}")
         names.append(name)
         if len(names) > source.limits.max_attachments:
             builder.warn(f"Attachments beyond max_attachments={source.limits.max_attachments} were not read.")
             break
-        content = _attached_bytes(part)
-        if source.depth >= source.limits.max_attachment_depth:
-            depth = source.limits.max_attachment_depth
-            builder.warn(f"Attachment {len(names)} lies deeper than max_attachment_depth={depth} and was not read.")
-            continue
-        try:
-            inner = parse_inner(Source(content, name, source.options, source.depth + 1))
-        except DocumentError as error:
-            builder.warn(f"Attachment {len(names)} was not read: {error.message}")
-            continue
-        builder.add(BlockKind.HEADING, name, level=1)
-        builder.extend(inner)
-        builder.close_headings(1)
+        add_inner(builder, source, parse_inner, name, _attached_bytes(part), label=f"Attachment {len(names)}")
     return names
+
+
+def _attachments(message: EmailMessage) -> Iterator[EmailMessage]:
+    if message.is_multipart():
+        yield from cast("Iterator[EmailMessage]", message.iter_attachments())
+    elif message.get_content_maintype() != "text":
+        yield message  # a mail that is nothing but a file
 
 
 def _inner_subject(part: EmailMessage) -> str:

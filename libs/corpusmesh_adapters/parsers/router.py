@@ -15,11 +15,13 @@ from corpusmesh_adapters.parsers.json_text import parse_json, parse_json_lines
 from corpusmesh_adapters.parsers.mail import parse_mail
 from corpusmesh_adapters.parsers.markdown import parse_markdown
 from corpusmesh_adapters.parsers.odf import parse_odf
+from corpusmesh_adapters.parsers.outlook import parse_msg
 from corpusmesh_adapters.parsers.pdf import parse_pdf
 from corpusmesh_adapters.parsers.plain_text import parse_text
 from corpusmesh_adapters.parsers.pptx import parse_pptx
 from corpusmesh_adapters.parsers.rtf import parse_rtf
 from corpusmesh_adapters.parsers.spreadsheets import parse_spreadsheet
+from corpusmesh_adapters.parsers.word97 import parse_doc
 from corpusmesh_core.documents import ParsedDocument
 from corpusmesh_core.errors import CorpusMeshError, DocumentError
 
@@ -58,12 +60,21 @@ def _decrypted(source: Source) -> ParsedDocument:
 
 
 def _xls(source: Source) -> ParsedDocument:
+    return _opened(source, lambda each: parse_spreadsheet(each, Format.XLS))
+
+
+def _doc(source: Source) -> ParsedDocument:
+    return _opened(source, parse_doc)
+
+
+def _opened(source: Source, parse: Callable[[Source], ParsedDocument]) -> ParsedDocument:
+    """Read a file of the old Office formats, decrypted if need be."""
     try:
-        return parse_spreadsheet(source, Format.XLS)
+        return parse(source)
     except DocumentError as error:
         if error.reason != "DOCUMENT_ENCRYPTED" or source.options.password is None:
             raise
-        return parse_spreadsheet(decrypt_office(source), Format.XLS)
+        return parse(decrypt_office(source))
 
 
 def _image(source: Source) -> ParsedDocument:
@@ -78,7 +89,7 @@ def _powerpoint_97(source: Source) -> ParsedDocument:
 
 
 _PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
-    Format.PDF: parse_pdf,
+    Format.PDF: lambda source: parse_pdf(source, parse_source),
     Format.DOCX: lambda source: parse_docx(source, parse_source),
     Format.PPTX: parse_pptx,
     Format.XLSX: lambda source: parse_spreadsheet(source, Format.XLSX),
@@ -86,6 +97,7 @@ _PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
     Format.ODT: lambda source: parse_odf(source, Format.ODT),
     Format.ODP: lambda source: parse_odf(source, Format.ODP),
     Format.RTF: parse_rtf,
+    Format.DOC: _doc,
     Format.EPUB: parse_epub,
     Format.ZIP: lambda source: parse_archive(source, parse_source),
     Format.XLS: _xls,
@@ -96,6 +108,7 @@ _PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
     Format.TSV: parse_delimited,
     Format.TEXT: parse_text,
     Format.EML: lambda source: parse_mail(source, parse_source),
+    Format.MSG: lambda source: parse_msg(source, parse_source),
     Format.JSON: parse_json,
     Format.JSON_LINES: parse_json_lines,
     Format.PNG: _image,

@@ -7,7 +7,8 @@ from corpusmesh_adapters.parsers.figures import add_figure
 from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.grids import EdgeCell, grid_from_edges
 from corpusmesh_adapters.parsers.html_blocks import HtmlWalker
-from corpusmesh_adapters.parsers.rtf_reader import Paragraph, Row, RtfContent, RtfPicture, RtfReader
+from corpusmesh_adapters.parsers.rtf_reader import RtfReader
+from corpusmesh_adapters.parsers.rtf_values import Paragraph, Row, RtfContent, RtfPicture
 from corpusmesh_core.documents import BlockKind, ParsedDocument
 from corpusmesh_core.ports.parsing import ParseLimits
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import escape
 
 from corpusmesh_adapters.parsers.failures import over_limit
+from corpusmesh_adapters.parsers.rtf_values import CellDefinition, Paragraph, Row, RtfContent, RtfPicture, Style
 from corpusmesh_adapters.parsers.rtf_words import (
     CODECS_OF_CHARSETS,
     INFO_FIELDS,
@@ -13,13 +14,13 @@ from corpusmesh_adapters.parsers.rtf_words import (
     SKIPPED,
     STORIES,
     TRANSPARENT,
+    codec_of_page,
 )
 from corpusmesh_core.ports.parsing import ParseLimits
 
 _TOKEN = re.compile(
     r"\\([A-Za-z]{1,32})(-?\d{1,10})? ?|\\'([0-9A-Fa-f]{2})|\\([^A-Za-z'])|([{}])|([\r\n]+)|([^\\{}\r\n]+)|\\", re.S
 )
-_HEADING_NAME = re.compile(r"heading (\d)\b", re.IGNORECASE)
 _LOW_SURROGATES = range(0xDC00, 0xE000)
 _BODY, _SKIP, _FONTS, _STYLES, _INFO, _PICTURE, _LIST_MARK, _HTML_TAG = (
     "body",
@@ -31,60 +32,6 @@ _BODY, _SKIP, _FONTS, _STYLES, _INFO, _PICTURE, _LIST_MARK, _HTML_TAG = (
     "list mark",
     "html tag",
 )
-
-
-@dataclass(slots=True)
-class CellDefinition:
-    """What a row says of one of its cells: its right edge in twips and how it is merged."""
-
-    right: int = 0
-    continues_left: bool = False
-    continues_above: bool = False
-
-
-@dataclass(slots=True)
-class Paragraph:
-    """A paragraph with what decides its kind.
-
-    Attributes:
-        text: Its text.
-        story: "body", "footnote", "header" or "footer".
-        style: Number of its style.
-        outline_level: Heading level from 0, or None.
-        list_level: Depth from 1; 0 outside lists.
-        list_mark: The number or letter before it.
-    """
-
-    text: str
-    story: str
-    style: int
-    outline_level: int | None
-    list_level: int
-    list_mark: str
-
-
-@dataclass(slots=True)
-class Row:
-    """A row of a table: its cells' texts, its left edge and what it says of its cells."""
-
-    cells: list[str]
-    left: int
-    definitions: list[CellDefinition]
-
-
-@dataclass(frozen=True, slots=True)
-class RtfPicture:
-    """A picture's bytes as they lie in the file."""
-
-    content: bytes
-
-
-@dataclass(slots=True)
-class Style:
-    """A paragraph style."""
-
-    name: str = ""
-    outline_level: int | None = None
 
 
 @dataclass(slots=True)
@@ -104,23 +51,6 @@ class _State:
     in_table: bool = False
     table_depth: int = 1
     is_html_rtf: bool = False
-
-
-@dataclass(slots=True)
-class RtfContent:
-    """What a file holds.
-
-    Attributes:
-        items: Paragraphs, rows and pictures in order; notes follow the paragraph that they belong to.
-        styles: Paragraph styles by number.
-        info: Title, author, …
-        html: The page that the file wraps, where it wraps one (mail).
-    """
-
-    items: list[Paragraph | Row | RtfPicture] = field(default_factory=list)
-    styles: dict[int, Style] = field(default_factory=dict)
-    info: dict[str, str] = field(default_factory=dict)
-    html: str = ""
 
 
 class RtfReader:
@@ -495,24 +425,6 @@ class RtfReader:
 
     def _merge_above(self, _: int | None) -> None:
         self._pending.continues_above = True
-
-
-def codec_of_page(page: int) -> str:
-    """Name Python's codec of a Windows code page.
-
-    Args:
-        page: Its number.
-
-    Returns:
-        The codec, "cp1252" for an unknown one.
-    """
-    special = {936: "gb18030", 54936: "gb18030", 950: "cp950", 65001: "utf-8", 10000: "mac_roman", 20932: "euc_jp"}
-    name = special.get(page, f"cp{page}")
-    try:
-        b"".decode(name)
-    except LookupError:
-        return "cp1252"
-    return name
 
 
 _PARAGRAPH_WORDS: dict[str, Callable[[RtfReader, int | None], None]] = {

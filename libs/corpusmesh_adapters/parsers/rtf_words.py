@@ -136,3 +136,21 @@ CODECS_OF_CHARSETS = {
     255: "cp850",
 }
 """Python's codecs of the character sets that a font may have; others use the document's code page."""
+
+
+def codec_of_page(page: int) -> str:
+    """Name Python's codec of a Windows code page.
+
+    Args:
+        page: Its number.
+
+    Returns:
+        The codec, "cp1252" for an unknown one.
+    """
+    special = {936: "gb18030", 54936: "gb18030", 950: "cp950", 65001: "utf-8", 10000: "mac_roman", 20932: "euc_jp"}
+    name = special.get(page, f"cp{page}")
+    try:
+        b"".decode(name)
+    except LookupError:
+        return "cp1252"
+    return name
