@@ -77,7 +77,7 @@ def _add_attachments(builder: DocumentBuilder, message: EmailMessage, source: So
 
 def _attachments(message: EmailMessage) -> Iterator[EmailMessage]:
     if message.is_multipart():
-        yield from cast("Iterator[EmailMessage]", message.iter_attachments())
+        yield from message.iter_attachments()
     elif message.get_content_maintype() != "text":
         yield message  # a mail that is nothing but a file
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import olefile
 
@@ -52,7 +53,7 @@ class _Store:
         fixed: Values of fixed length by number.
     """
 
-    container: olefile.OleFileIO
+    container: olefile.OleFileIO[Any]
     path: _Path
     header_bytes: int
     codec: str = "cp1252"

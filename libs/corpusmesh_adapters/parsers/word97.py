@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import olefile
 
@@ -67,7 +68,7 @@ class _Paragraph:
         """How many tables it lies in."""
         operand = self.properties.get(_DEPTH, b"")
         if len(operand) == 4:
-            return min(max(struct.unpack("<i", operand)[0], 0), 100)
+            return min(max(int.from_bytes(operand, "little", signed=True), 0), 100)
         return int(self.is_on(_IN_TABLE))
 
 
@@ -314,9 +315,9 @@ def _without_field_sources(text: str) -> str:
     return "".join(parts)
 
 
-def _metadata(container: olefile.OleFileIO) -> dict[str, str]:
+def _metadata(container: olefile.OleFileIO[Any]) -> dict[str, str]:
     try:
-        properties = container.get_metadata()
+        properties: Any = container.get_metadata()
     except (OSError, ValueError, IndexError, TypeError, struct.error, AttributeError):
         return {}
     found: dict[str, str] = {}

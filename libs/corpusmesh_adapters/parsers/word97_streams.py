@@ -4,6 +4,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from olefile import OleFileIO
 
@@ -167,7 +168,7 @@ class WordStreams:
         return piece.offset + (place - piece.first) * piece.width
 
 
-def open_word(container: OleFileIO, limits: ParseLimits) -> WordStreams:
+def open_word(container: OleFileIO[Any], limits: ParseLimits) -> WordStreams:
     """Read the streams of a Word file.
 
     Args:
