@@ -20,6 +20,7 @@ from corpusmesh_app.wiring import (
     identity_signer,
     make_rng,
     open_adapters,
+    password_sealer,
     page_embedding_backend,
 )
 from corpusmesh_app.working import run_worker
@@ -27,7 +28,8 @@ from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_embed.module import EmbedService
 from corpusmesh_gateway.bootstrap import bootstrap_first_admin
 from corpusmesh_gateway.module import Gateway
-from corpusmesh_ingest.module import IngestService
+from corpusmesh_ingest.handlers.previews import PreviewTools
+from corpusmesh_ingest.module import IngestService, ServiceTools
 from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.handlers import ModelBounds
 from corpusmesh_retrieve.module import RetrieveService
@@ -143,7 +145,8 @@ class Process:
     ) -> None:
         settings = self._settings
         if serves:
-            service = IngestService(settings.ingest, adapters.stores, adapters.broker, signer)
+            tools = ServiceTools(previews=self._preview_tools(stack), sealer=password_sealer(settings))
+            service = IngestService(settings.ingest, adapters.stores, tools, adapters.broker, signer)
             await stack.enter_async_context(service)
             self._readiness.append(service.readiness)
         if self._role != "server":
@@ -153,6 +156,19 @@ class Process:
                 run_worker(settings, adapters, parser=parser, tokenizer=tokenizer, failed=self._fail)
             )
             self._readiness.append(worker.readiness)
+
+    def _preview_tools(self, stack: AsyncExitStack) -> PreviewTools:
+        section = self._settings.ingest
+        # Its process starts with the first preview: most servers never make one.
+        parser = ParserPool(process_count=1, max_waiting=section.max_previews)
+        stack.push_async_callback(parser.close)
+        return PreviewTools(
+            parser=parser,
+            counter=lambda: embedding_tokenizer(self._settings),
+            max_bytes=section.max_preview_bytes,
+            max_waiting=section.max_previews,
+            max_seconds=section.preview_timeout_seconds,
+        )
 
     async def _start_retrieve(self, stack: AsyncExitStack, adapters: Adapters, signer: IdentitySigner) -> None:
         settings = self._settings

@@ -8,7 +8,12 @@ import grpc.aio
 import uvicorn
 
 from corpusmesh.gateway.v1 import admin_service_pb2_grpc as admin_grpc
-from corpusmesh.ingest.v1 import document_service_pb2, knowledge_base_service_pb2, run_service_pb2  # noqa: F401
+from corpusmesh.ingest.v1 import (  # noqa: F401
+    chunk_service_pb2,
+    document_service_pb2,
+    knowledge_base_service_pb2,
+    run_service_pb2,
+)
 from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2  # noqa: F401
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError
 from corpusmesh_gateway.auditing import AuditDenials
@@ -33,6 +38,7 @@ UPSTREAM_SERVICES: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "corpusmesh.ingest.v1.KnowledgeBaseService",
         "corpusmesh.ingest.v1.DocumentService",
+        "corpusmesh.ingest.v1.ChunkService",
         "corpusmesh.ingest.v1.RunService",
     ),
     "retrieve": (

@@ -32,6 +32,12 @@ class IngestSettings(Section):
     """Texts of one call to the embed service."""
     embed_calls_in_flight: int = Field(default=2, ge=1)
     """Calls to the embed service that one task keeps under way."""
+    max_preview_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
+    """Largest original that is read anew for a preview of its chunks."""
+    max_previews: int = Field(default=8, ge=1)
+    """Previews at once, those that wait included; one is made at a time."""
+    preview_timeout_seconds: float = Field(default=60.0, gt=0)
+    """Longest time of a preview."""
     worker: WorkerSettings = WorkerSettings()
     """How the worker takes and does work."""
     housekeeper: HousekeeperSettings = HousekeeperSettings()

@@ -16,6 +16,7 @@ from corpusmesh_core.tenancy import (
     VersionState,
 )
 from corpusmesh_ingest.configuration import digest
+from corpusmesh_ingest.own_settings import put_own_settings
 from corpusmesh_runtime.status import to_status
 
 _MAX_METADATA_KEYS = 64
@@ -100,7 +101,7 @@ def version_to_wire(row: VersionRow, *, published: bool) -> document_pb.Version:
     Returns:
         The resource.
     """
-    return document_pb.Version(
+    version = document_pb.Version(
         name=version_name(row),
         state=_WIRE_VERSION_STATES.get(row.state, document_pb.Version.STATE_PROCESSING),
         published=published,
@@ -115,6 +116,8 @@ def version_to_wire(row: VersionRow, *, published: bool) -> document_pb.Version:
         run=f"knowledgeBases/{row.knowledge_base_id}/runs/{row.run_id}" if row.run_id else "",
         create_time=timestamp(row.create_time),
     )
+    put_own_settings(version, row.config)
+    return version
 
 
 def part_status(reason: str, message: str) -> Status:
@@ -198,6 +201,27 @@ def display_name_of(name: str, *, field: str) -> str:
             "DISPLAY_NAME_INVALID", f"a document needs a name of 1 to {_MAX_NAME_CHARACTERS} characters", field=field
         )
     return cleaned
+
+
+def name_prefix_of(prefix: str) -> str:
+    """Check the beginning of display names.
+
+    Args:
+        prefix: The beginning; "" for all names.
+
+    Returns:
+        The same.
+
+    Raises:
+        InvalidArgumentError: DISPLAY_NAME_INVALID if it is longer than a name.
+    """
+    if len(prefix) > _MAX_NAME_CHARACTERS:
+        raise InvalidArgumentError(
+            "DISPLAY_NAME_INVALID",
+            f"a display name has at most {_MAX_NAME_CHARACTERS} characters",
+            field="display_name_prefix",
+        )
+    return prefix
 
 
 def acl_of(access: document_pb.DocumentAccess) -> tuple[AclEntry, ...]:

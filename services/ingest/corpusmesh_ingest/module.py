@@ -6,7 +6,13 @@ from typing import Final
 
 import grpc.aio
 
-from corpusmesh.ingest.v1 import document_service_pb2, knowledge_base_service_pb2, run_service_pb2
+from corpusmesh.ingest.v1 import (
+    chunk_service_pb2,
+    document_service_pb2,
+    knowledge_base_service_pb2,
+    run_service_pb2,
+)
+from corpusmesh.ingest.v1.chunk_service_pb2_grpc import add_ChunkServiceServicer_to_server
 from corpusmesh.ingest.v1.document_service_pb2_grpc import add_DocumentServiceServicer_to_server
 from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import add_KnowledgeBaseServiceServicer_to_server
 from corpusmesh.ingest.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
@@ -23,14 +29,20 @@ from corpusmesh_core.ports.metadata import (
     SnapshotStore,
 )
 from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.ports.page_embedding import PageEmbedder
 from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits
 from corpusmesh_core.ports.runs import RunStore
 from corpusmesh_core.ports.work import EventFeed
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.enriching import Enricher
-from corpusmesh_ingest.handlers import DocumentHandlers, KnowledgeBaseHandlers, RunHandlers
+from corpusmesh_ingest.handlers import ChunkHandlers, DocumentHandlers, KnowledgeBaseHandlers, RunHandlers
+from corpusmesh_ingest.handlers.chunk_access import ChunkReader
+from corpusmesh_ingest.handlers.chunks import ChunkHandlerDependencies
 from corpusmesh_ingest.handlers.documents import DocumentDependencies
 from corpusmesh_ingest.handlers.knowledge_bases import KnowledgeBaseDependencies
+from corpusmesh_ingest.handlers.previews import Previewer, PreviewTools
+from corpusmesh_ingest.handlers.version_access import VersionReader
+from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_ingest.stages.chunk import ChunkDependencies, ChunkStage
 from corpusmesh_ingest.stages.embed import EmbedStage
 from corpusmesh_ingest.stages.enrich import EnrichDependencies, EnrichStage
@@ -48,6 +60,7 @@ INGEST_SERVICE_NAMES: Final = tuple(
     for descriptor in (
         knowledge_base_service_pb2.DESCRIPTOR,
         document_service_pb2.DESCRIPTOR,
+        chunk_service_pb2.DESCRIPTOR,
         run_service_pb2.DESCRIPTOR,
     )
     for service in descriptor.services_by_name.values()
@@ -69,19 +82,39 @@ class IngestStores:
     objects: ObjectStore
     index: RecordIndex
     embedder: Embedder
+    page_embedder: PageEmbedder
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTools:
+    """What the service works with besides the stores.
+
+    Attributes:
+        previews: Cuts documents to look at.
+        sealer: Seals passwords of originals.
+    """
+
+    previews: PreviewTools
+    sealer: PasswordSealer
 
 
 class IngestService(GuardedService):
     """The gRPC server of the ingest service; an asynchronous context manager."""
 
     def __init__(
-        self, settings: IngestSettings, stores: IngestStores, events: EventFeed, signer: IdentitySigner
+        self,
+        settings: IngestSettings,
+        stores: IngestStores,
+        tools: ServiceTools,
+        events: EventFeed,
+        signer: IdentitySigner,
     ) -> None:
         """Create the service without starting it.
 
         Args:
             settings: Its settings.
             stores: What it stands on.
+            tools: What it works with.
             events: Tells that runs have moved.
             signer: Verifies who calls.
         """
@@ -106,7 +139,23 @@ class IngestService(GuardedService):
                 audit=stores.audit,
                 objects=stores.objects,
                 index=stores.index,
+                embedder=stores.embedder,
+                sealer=tools.sealer,
                 settings=settings,
+            )
+        )
+        versions = VersionReader(stores.documents, stores.knowledge_bases)
+        self._chunks = ChunkHandlers(
+            ChunkHandlerDependencies(
+                versions=versions,
+                chunks=ChunkReader(stores.objects),
+                previewer=Previewer(
+                    tools.previews,
+                    knowledge_bases=stores.knowledge_bases,
+                    versions=versions,
+                    objects=stores.objects,
+                    embedder=stores.embedder,
+                ),
             )
         )
         self._runs = RunHandlers(stores.runs, events, stores.idempotency)
@@ -122,6 +171,7 @@ class IngestService(GuardedService):
     def _register(self, server: grpc.aio.Server) -> None:
         add_KnowledgeBaseServiceServicer_to_server(self._knowledge_bases, server)
         add_DocumentServiceServicer_to_server(self._documents, server)
+        add_ChunkServiceServicer_to_server(self._chunks, server)
         add_RunServiceServicer_to_server(self._runs, server)
 
 
@@ -188,7 +238,9 @@ def ingest_stages(settings: IngestSettings, stores: IngestStores, tools: StageTo
                 enricher=tools.enricher,
             )
         ),
-        Stage.EMBED: EmbedStage(stores.documents, stores.knowledge_bases, stores.objects, stores.embedder, settings),
+        Stage.EMBED: EmbedStage(
+            stores.documents, stores.knowledge_bases, stores.objects, stores.embedder, stores.page_embedder, settings
+        ),
         Stage.INDEX: IndexStage(stores.documents, stores.knowledge_bases, stores.objects, stores.index),
         Stage.PUBLISH: PublishStage(stores.documents, stores.knowledge_bases, stores.snapshots, stores.index),
         Stage.PURGE: purge,

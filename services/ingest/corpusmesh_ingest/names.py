@@ -5,18 +5,29 @@ from dataclasses import dataclass
 
 from corpusmesh_core.errors import InvalidArgumentError
 
-_IDENTIFIER = r"[a-z0-9-]{1,63}"
+_BASE = r"knowledgeBases/(?P<base>[a-z0-9-]{1,63})"
+_DOCUMENT = rf"{_BASE}/documents/(?P<id>[a-z0-9-]{{1,63}})"
+_VERSION = rf"{_DOCUMENT}/versions/(?P<version>[1-9][0-9]{{0,8}})"
 _PATTERNS = {
-    "knowledge base": re.compile(rf"knowledgeBases/({_IDENTIFIER})"),
-    "document": re.compile(rf"knowledgeBases/({_IDENTIFIER})/documents/({_IDENTIFIER})"),
-    "version": re.compile(rf"knowledgeBases/({_IDENTIFIER})/documents/({_IDENTIFIER})/versions/([1-9][0-9]{{0,8}})"),
-    "snapshot": re.compile(rf"knowledgeBases/({_IDENTIFIER})/snapshots/([1-9][0-9]{{0,8}})"),
-    "run": re.compile(rf"knowledgeBases/({_IDENTIFIER})/runs/([A-Za-z0-9_-]{{1,128}})"),
+    kind: re.compile(pattern)
+    for kind, pattern in {
+        "knowledge base": _BASE,
+        "document": _DOCUMENT,
+        "version": _VERSION,
+        "chunk": rf"{_VERSION}/chunks/(?P<part>[pt]?[0-9]{{1,9}})",
+        "picture": rf"{_VERSION}/pictures/(?P<part>[a-z0-9-]{{1,40}})",
+        "chunk edit": rf"{_DOCUMENT}/chunkEdits/(?P<part>[0-9a-f]{{8}}-[0-9a-f]{{4}})",
+        "snapshot": rf"{_BASE}/snapshots/(?P<id>[1-9][0-9]{{0,8}})",
+        "run": rf"{_BASE}/runs/(?P<id>[A-Za-z0-9_-]{{1,128}})",
+    }.items()
 }
 _SHAPES = {
     "knowledge base": "knowledgeBases/<id>",
     "document": "knowledgeBases/<id>/documents/<id>",
     "version": "knowledgeBases/<id>/documents/<id>/versions/<number>",
+    "chunk": "knowledgeBases/<id>/documents/<id>/versions/<number>/chunks/<id>",
+    "picture": "knowledgeBases/<id>/documents/<id>/versions/<number>/pictures/<id>",
+    "chunk edit": "knowledgeBases/<id>/documents/<id>/chunkEdits/<id>",
     "snapshot": "knowledgeBases/<id>/snapshots/<number>",
     "run": "knowledgeBases/<id>/runs/<id>",
 }
@@ -30,18 +41,20 @@ class ResourceName:
         knowledge_base_id: Its knowledge base.
         identifier: The document, run or snapshot; "" for a knowledge base.
         version: Version number; 0 where the name has none.
+        part: The chunk, picture or edit; "" where the name has none.
     """
 
     knowledge_base_id: str
     identifier: str = ""
     version: int = 0
+    part: str = ""
 
 
 def parse_name(kind: str, name: str, *, field: str = "name") -> ResourceName:
     """Parse a resource name.
 
     Args:
-        kind: One of "knowledge base", "document", "version", "snapshot", "run".
+        kind: One of "knowledge base", "document", "version", "chunk", "picture", "chunk edit", "snapshot", "run".
         name: The name.
         field: The request's field, for the message.
 
@@ -56,9 +69,10 @@ def parse_name(kind: str, name: str, *, field: str = "name") -> ResourceName:
         raise InvalidArgumentError(
             "RESOURCE_NAME_INVALID", f"{field} must name a {kind}: {_SHAPES[kind]}", field=field, shape=_SHAPES[kind]
         )
-    parts = match.groups()
+    groups = match.groupdict()
     return ResourceName(
-        knowledge_base_id=parts[0],
-        identifier=parts[1] if len(parts) > 1 else "",
-        version=int(parts[2]) if len(parts) > 2 else 0,
+        knowledge_base_id=groups["base"],
+        identifier=groups.get("id", ""),
+        version=int(groups.get("version", 0)),
+        part=groups.get("part", ""),
     )

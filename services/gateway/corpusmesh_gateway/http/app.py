@@ -26,13 +26,14 @@ from corpusmesh_gateway.http.responses import (
     status_response,
 )
 from corpusmesh_gateway.http.routes import Binding, MethodNotAllowedError, RouteTable
-from corpusmesh_gateway.http.streams import original_response, stream_response
+from corpusmesh_gateway.http.streams import original_response, picture_response, stream_response
 from corpusmesh_gateway.http.transcoding import build_request, to_json
 from corpusmesh_gateway.http.uploads import form_messages, raw_messages, send_upload
 from corpusmesh_runtime.status import to_status
 
 UPLOAD_METHOD = "/corpusmesh.ingest.v1.DocumentService/UploadDocuments"
 ORIGINAL_METHOD = "/corpusmesh.ingest.v1.DocumentService/ReadOriginal"
+PICTURE_METHOD = "/corpusmesh.ingest.v1.DocumentService/ReadPicture"
 _MAX_INLINE_BYTES = 64 * 1024
 _ALL_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -128,6 +129,8 @@ class HttpGateway:
         call = self._loopback.call(binding, message, request)
         if binding.full_method == ORIGINAL_METHOD:
             return await original_response(call, request, headers)
+        if binding.full_method == PICTURE_METHOD:
+            return await picture_response(call, request, headers)
         if binding.method.server_streaming:
             heartbeat_seconds = self._settings.stream_heartbeat_seconds
             return await stream_response(call, request, heartbeat_seconds=heartbeat_seconds, headers=headers)

@@ -11,10 +11,11 @@ from corpusmesh.type.v1 import policy_pb2
 from corpusmesh_gateway.http.comments import read_comments
 from corpusmesh_gateway.http.routes import VARIABLE, Binding, RouteTable
 from corpusmesh_gateway.http.schemas import Schema, SchemaBook, is_required, message_of
-from corpusmesh_gateway.http.streams import EVENT_STREAM, JSON_LINES
+from corpusmesh_gateway.http.streams import EVENT_STREAM, JSON_LINES, SHOWN_MEDIA_TYPES
 
 _UPLOAD = document_service_pb2.DESCRIPTOR.services_by_name["DocumentService"].methods_by_name["UploadDocuments"]
 _ORIGINAL = document_service_pb2.DESCRIPTOR.services_by_name["DocumentService"].methods_by_name["ReadOriginal"]
+_PICTURE = document_service_pb2.DESCRIPTOR.services_by_name["DocumentService"].methods_by_name["ReadPicture"]
 # The version of the contract, not of the program that serves it.
 _API_VERSION = "v1"
 _ABOUT = """Every call of the mesh over HTTP. Send an API key with each: `Authorization: Bearer cm_<id>_<secret>`.
@@ -157,6 +158,8 @@ def _is_nested(field: FieldDescriptor) -> bool:
 def _response_content(binding: Binding, book: SchemaBook) -> Schema:
     if binding.method is _ORIGINAL:
         return {"application/octet-stream": {}}
+    if binding.method is _PICTURE:
+        return {media_type: {} for media_type in sorted(SHOWN_MEDIA_TYPES)}
     schema = book.reference(binding.method.output_type)
     if binding.method.server_streaming:
         return {JSON_LINES: {"schema": schema}, EVENT_STREAM: {"schema": schema}}
@@ -183,7 +186,7 @@ def _upload_content(book: SchemaBook) -> Schema:
 
 def _upload_parameters(book: SchemaBook) -> list[Schema]:
     parameters = []
-    for field, schema in _upload_fields(book, without={"metadata", "access"}):
+    for field, schema in _upload_fields(book, without={"metadata", "access", "password"}):
         description = schema.pop("description", "")
         parameters.append(
             {

@@ -15,6 +15,8 @@ from corpusmesh_gateway.http.transcoding import to_json
 
 EVENT_STREAM = "text/event-stream"
 JSON_LINES = "application/x-ndjson"
+SHOWN_MEDIA_TYPES = frozenset({"image/png", "image/jpeg"})
+"""What a browser draws and never runs."""
 
 
 async def stream_response(
@@ -71,6 +73,34 @@ async def original_response(call: Any, request: Request, headers: dict[str, str]
             **attachment_headers(first.display_name, first.media_type),
             "Content-Length": str(first.size_bytes),
         },
+    )
+
+
+async def picture_response(call: Any, request: Request, headers: dict[str, str]) -> Response:
+    """Answer with a picture, to be shown.
+
+    Args:
+        call: The running `ReadPicture`.
+        request: Whose caller may leave.
+        headers: Further headers.
+
+    Returns:
+        The bytes under their media type; what is no image that browsers merely draw is to be saved.
+    """
+    messages = aiter(call)
+    first = await _first(messages, call, request)
+    if first is None or first.media_type not in SHOWN_MEDIA_TYPES:
+        return Response(b"", status_code=502, headers=headers)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield first.data
+        async for message in messages:
+            yield message.data
+
+    return StreamingResponse(
+        _ended(pieces(), call),
+        media_type=first.media_type,
+        headers={**headers, "Content-Length": str(first.size_bytes), "Content-Disposition": "inline"},
     )
 
 

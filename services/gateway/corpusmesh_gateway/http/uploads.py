@@ -76,6 +76,11 @@ async def raw_messages(
     settings: dict[str, Any] = {}
     header: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
+        if name == "password":
+            # Addresses are written into logs on their way.
+            raise InvalidArgumentError(
+                "PASSWORD_IN_ADDRESS", "a password does not belong into an address: send a form", field="password"
+            )
         _put(settings, header, name, value)
     if not header.get("display_name"):
         raise InvalidArgumentError("DISPLAY_NAME_MISSING", "give the file's name as ?displayName=", field="displayName")

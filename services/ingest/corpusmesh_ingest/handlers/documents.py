@@ -1,13 +1,13 @@
 """Handlers of `DocumentService`."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
 from corpusmesh.ingest.v1.document_service_pb2_grpc import DocumentServiceServicer
-from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import RecordIndex, RecordSelection
 from corpusmesh_core.ports.metadata import (
     AuditLog,
@@ -20,19 +20,29 @@ from corpusmesh_core.ports.metadata import (
 from corpusmesh_core.ports.objects import ObjectStore, original_key
 from corpusmesh_core.ports.runs import RunStore
 from corpusmesh_core.records import Ordinal
-from corpusmesh_core.tenancy import Access, DocumentRow, VersionRow, VersionState, may_access
+from corpusmesh_core.tenancy import Access, DocumentRow, may_access
 from corpusmesh_ingest.config import IngestSettings
-from corpusmesh_ingest.convert import acl_of, document_to_wire, metadata_values, run_name, version_to_wire
+from corpusmesh_ingest.convert import (
+    acl_of,
+    document_to_wire,
+    metadata_values,
+    name_prefix_of,
+    run_name,
+    version_to_wire,
+)
 from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, read_page_token
+from corpusmesh_ingest.handlers.pictures import read_picture
+from corpusmesh_ingest.handlers.reprocessing import DerivationDependencies, Reprocessor
 from corpusmesh_ingest.handlers.uploads import Pieces, UploadGate, UploadSession
-from corpusmesh_ingest.names import ResourceName, parse_name
-from corpusmesh_ingest.stages.artefact_access import written_keys
+from corpusmesh_ingest.handlers.version_access import VersionReader
+from corpusmesh_ingest.names import parse_name
+from corpusmesh_ingest.sealing import PasswordSealer
+from corpusmesh_ingest.stages.artefact_access import count_written, written_keys
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.tracing import outgoing_headers
 
 _PIECE_BYTES = 256 * 1024
-_HEADS_IN_FLIGHT = 8
 _MAX_TOTAL_DIGITS = 18
 _UPDATABLE = ("title", "metadata", "access")
 
@@ -50,6 +60,8 @@ class DocumentDependencies:
     audit: AuditLog
     objects: ObjectStore
     index: RecordIndex
+    embedder: Embedder
+    sealer: PasswordSealer
     settings: IngestSettings
 
 
@@ -64,6 +76,17 @@ class DocumentHandlers(DocumentServiceServicer):
         """
         self._stores = dependencies
         self._gate = UploadGate(dependencies.settings.max_concurrent_uploads)
+        self._versions = VersionReader(dependencies.documents, dependencies.knowledge_bases)
+        self._reprocessor = Reprocessor(
+            DerivationDependencies(
+                knowledge_bases=dependencies.knowledge_bases,
+                documents=dependencies.documents,
+                runs=dependencies.runs,
+                sealer=dependencies.sealer,
+                embedder=dependencies.embedder,
+                max_documents=dependencies.settings.max_documents_per_upload,
+            )
+        )
 
     async def UploadDocuments(self, request_iterator: Any, context: Any) -> pb.UploadDocumentsResponse:
         """See the contract."""
@@ -84,6 +107,7 @@ class DocumentHandlers(DocumentServiceServicer):
                 objects=self._stores.objects,
                 runs=self._stores.runs,
                 limits=self._stores.settings,
+                sealer=self._stores.sealer,
             )
             response = await session.take_all(pieces)
         await self._audit("documents.upload", first.settings.parent)
@@ -99,13 +123,16 @@ class DocumentHandlers(DocumentServiceServicer):
         """See the contract."""
         name = parse_name("knowledge base", request.parent, field="parent")
         size = page_size_of(request.page_size)
-        listing = f"{request.parent}/documents"
+        prefix = name_prefix_of(request.display_name_prefix)
+        listing = f"{request.parent}/documents/{prefix}"
         identity = require_call().identity
         counted, _, after = read_page_token(listing, request.page_token).rpartition(".")
-        rows = await self._stores.documents.list(identity, name.knowledge_base_id, after, size + 1)
+        rows = await self._stores.documents.list(identity, name.knowledge_base_id, after, size + 1, name_prefix=prefix)
         if counted.isdecimal() and len(counted) <= _MAX_TOTAL_DIGITS:
             # Of the first page: counting costs by the document, and all pages together must not cost its square.
             total = int(counted)
+        elif prefix:
+            total = await self._stores.documents.count(identity, name.knowledge_base_id, prefix)
         else:
             counts = await self._stores.knowledge_bases.count(identity, [name.knowledge_base_id])
             total, _ = counts[name.knowledge_base_id]
@@ -181,9 +208,7 @@ class DocumentHandlers(DocumentServiceServicer):
         """See the contract."""
         name = parse_name("version", request.name)
         call = require_call()
-        version = await self._version(name)
-        if version.publish_time is None or version.state is VersionState.CANCELLED:
-            await self._require_writer(name)
+        version = await self._versions.readable(name)
         first = pb.ReadOriginalResponse(
             media_type=version.media_type or "application/octet-stream",
             display_name=version.display_name,
@@ -199,6 +224,29 @@ class DocumentHandlers(DocumentServiceServicer):
                 first = pb.ReadOriginalResponse()
         if first.media_type:
             yield first
+
+    async def ReadPicture(self, request: pb.ReadPictureRequest, context: Any) -> AsyncIterator[pb.ReadPictureResponse]:
+        """See the contract."""
+        name = parse_name("picture", request.name)
+        version = await self._versions.readable(name)
+        async for piece in read_picture(self._stores.objects, version, name.part):
+            yield piece
+
+    async def ReprocessDocument(
+        self, request: pb.ReprocessDocumentRequest, context: Any
+    ) -> pb.ReprocessDocumentResponse:
+        """See the contract."""
+        response = await self._reprocessor.one(request)
+        await self._audit("document.reprocess", request.name)
+        return response
+
+    async def ReprocessKnowledgeBase(
+        self, request: pb.ReprocessKnowledgeBaseRequest, context: Any
+    ) -> pb.ReprocessKnowledgeBaseResponse:
+        """See the contract."""
+        response = await self._reprocessor.all(request)
+        await self._audit("knowledge_base.reprocess", request.name)
+        return response
 
     async def VerifyPurge(self, request: pb.VerifyPurgeRequest, context: Any) -> pb.VerifyPurgeResponse:
         """See the contract."""
@@ -228,13 +276,7 @@ class DocumentHandlers(DocumentServiceServicer):
         keys = await written_keys(self._stores.purges, tenant_id, versions)
         hashes = await self._stores.purges.unshared_originals(tenant_id, ordinals)
         keys.extend(original_key(tenant_id, sha256) for sha256 in hashes)
-        gate = asyncio.Semaphore(_HEADS_IN_FLIGHT)
-
-        async def exists(key: str) -> bool:
-            async with gate:
-                return await self._stores.objects.head(key) is not None
-
-        return sum(await asyncio.gather(*map(exists, keys)))
+        return await count_written(self._stores.objects, keys)
 
     async def _update(self, request: pb.UpdateDocumentRequest) -> pb.Document:
         name = parse_name("document", request.document.name, field="document.name")
@@ -270,25 +312,6 @@ class DocumentHandlers(DocumentServiceServicer):
             acl = await self._stores.documents.list_acl(identity, row.knowledge_base_id, row.document_id)
         return document_to_wire(row, acl)
 
-    async def _version(self, name: ResourceName) -> VersionRow:
-        rows = await self._stores.documents.list_versions(
-            require_call().identity, name.knowledge_base_id, name.identifier, name.version + 1, 1
-        )
-        if not rows or rows[0].version != name.version or rows[0].state is VersionState.PURGED:
-            raise _version_not_found()
-        return rows[0]
-
-    async def _require_writer(self, name: ResourceName) -> None:
-        """Keep a text that no snapshot shows, or that was taken back, to those who may write it."""
-        try:
-            await self._stores.knowledge_bases.check(require_call().identity, [name.knowledge_base_id], Access.WRITE)
-        except NotFoundError as error:
-            raise _version_not_found() from error
-
     async def _audit(self, action: str, resource: str) -> None:
         call = require_call()
         await self._stores.audit.append(call.identity, action, resource, "ok", call.request_id, {})
-
-
-def _version_not_found() -> NotFoundError:
-    return NotFoundError("VERSION_NOT_FOUND", "there is no such version, or you may not see it")

@@ -11,9 +11,10 @@ from corpusmesh.ingest.v1 import document_service_pb2 as pb
 from corpusmesh_core.errors import ConflictError, CorpusMeshError, InvalidArgumentError, OverloadedError
 from corpusmesh_core.ports.objects import ObjectInfo, ObjectStore, original_key, originals_prefix
 from corpusmesh_core.ports.runs import IngestOptions, RunStore
-from corpusmesh_core.tenancy import KnowledgeBase, Upload, document_id_for_name
+from corpusmesh_core.tenancy import DuplicatePolicy, KnowledgeBase, Upload, document_id_for_name
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.convert import acl_of, config_hash, display_name_of, metadata_values, version_name
+from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.status import to_status
 from corpusmesh_runtime.tracing import outgoing_headers
@@ -23,6 +24,12 @@ _GROUP_BYTES = 4 * 1024 * 1024
 _PUTS_IN_FLIGHT = 8
 _MAX_PIECE_BYTES = 1024 * 1024
 _DIGEST_CHARACTERS = 64
+_POLICIES = {
+    pb.DUPLICATES_UNSPECIFIED: DuplicatePolicy.UNCHANGED,
+    pb.DUPLICATES_SKIP: DuplicatePolicy.SKIP,
+    pb.DUPLICATES_NEW_VERSION: DuplicatePolicy.NEW_VERSION,
+    pb.DUPLICATES_KEEP_BOTH: DuplicatePolicy.KEEP_BOTH,
+}
 
 
 class PieceStream(Protocol):
@@ -70,6 +77,7 @@ class _Pending:
 
     place: int
     header: pb.DocumentHeader
+    sealed_password: bytes
     stored: Awaitable[ObjectInfo]
     content: bytes | None
     """Its bytes, where they fit into memory, until its version exists."""
@@ -86,6 +94,7 @@ class UploadSession:
         objects: Takes the bytes.
         runs: Takes the documents.
         limits: Bounds.
+        sealer: Seals passwords.
         results: One entry for each document so far.
         run_id: The run; "" before the first group was accepted.
     """
@@ -96,6 +105,7 @@ class UploadSession:
     objects: ObjectStore
     runs: RunStore
     limits: IngestSettings
+    sealer: PasswordSealer
     results: list[pb.UploadedDocument] = field(default_factory=list)
     run_id: str = ""
     _pending: list[_Pending] = field(default_factory=list)
@@ -113,6 +123,10 @@ class UploadSession:
         Raises:
             InvalidArgumentError: If the stream has another shape, or holds too many documents or none.
         """
+        if self.settings.duplicates not in _POLICIES:
+            raise InvalidArgumentError(
+                "DUPLICATES_UNKNOWN", "duplicates must be a choice that this release knows", field="settings.duplicates"
+            )
         gate = asyncio.Semaphore(_PUTS_IN_FLIGHT)
         async with asyncio.TaskGroup() as group:
             while (message := await pieces.take()) is None or not message.HasField("end"):
@@ -158,6 +172,9 @@ class UploadSession:
         content: bytes | None = None
         try:
             _check_header(header)
+            # At once: nothing that lives longer than the message holds the password itself.
+            sealed = self.sealer.seal(self.call.identity.tenant_id, header.password) if header.password else b""
+            header.ClearField("password")
             self._check_size(len(head))
             if await _has_data(pieces):
                 # Larger than memory takes: the store reads on from the stream, which holds the caller back.
@@ -173,7 +190,7 @@ class UploadSession:
             while await self._next_data(pieces) is not None:
                 pass
             return
-        self._pending.append(_Pending(place, header, stored, content))
+        self._pending.append(_Pending(place, header, sealed, stored, content))
         self._pending_bytes += len(head)
 
     def _check_size(self, byte_count: int) -> None:
@@ -226,7 +243,7 @@ class UploadSession:
                 )
                 self.results[item.place].error.CopyFrom(_status(error, self.call))
                 continue
-            uploads.append(_upload(item.header, info))
+            uploads.append(_upload(item, info))
             places.append(item.place)
             contents[info.sha256] = item.content
         if not uploads and not (is_last and self.run_id):
@@ -241,6 +258,7 @@ class UploadSession:
                 is_interactive=self.settings.interactive,
                 hold_publish=self.settings.hold_publish,
                 is_last=is_last,
+                on_duplicate=_POLICIES[self.settings.duplicates],
                 config_hash=config_hash(self.knowledge_base.config),
                 headers={**outgoing_headers(), "request_id": self.call.request_id},
             ),
@@ -294,7 +312,8 @@ def _is_identifier(text: str) -> bool:
     return len(text) <= 63 and all(character in "abcdefghijklmnopqrstuvwxyz0123456789-" for character in text)
 
 
-def _upload(header: pb.DocumentHeader, info: ObjectInfo) -> Upload:
+def _upload(item: _Pending, info: ObjectInfo) -> Upload:
+    header = item.header
     name = display_name_of(header.display_name, field="header.display_name")
     return Upload(
         document_id=header.document_id or document_id_for_name(name),
@@ -305,6 +324,7 @@ def _upload(header: pb.DocumentHeader, info: ObjectInfo) -> Upload:
         source_uri=header.source_uri[:4096],
         metadata=metadata_values(header.metadata, field="header.metadata") if header.metadata else None,
         acl=acl_of(header.access) if header.HasField("access") else None,
+        sealed_password=item.sealed_password,
     )
 
 

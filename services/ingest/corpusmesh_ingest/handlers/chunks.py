@@ -1,0 +1,96 @@
+"""Handlers of `ChunkService`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
+from corpusmesh.ingest.v1.chunk_service_pb2_grpc import ChunkServiceServicer
+from corpusmesh_core.documents import Chunk
+from corpusmesh_core.errors import NotFoundError
+from corpusmesh_ingest.convert_chunks import chunk_id, chunk_to_wire, role_of
+from corpusmesh_ingest.handlers.chunk_access import ChunkReader
+from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number
+from corpusmesh_ingest.handlers.previews import Previewer
+from corpusmesh_ingest.handlers.version_access import VersionReader
+from corpusmesh_ingest.names import parse_name
+
+_MAX_PAGE_CHARACTERS = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkHandlerDependencies:
+    """What the handlers stand on."""
+
+    versions: VersionReader
+    chunks: ChunkReader
+    previewer: Previewer
+
+
+class ChunkHandlers(ChunkServiceServicer):
+    """Chunks and what people change in them."""
+
+    def __init__(self, dependencies: ChunkHandlerDependencies) -> None:
+        """Create the handlers.
+
+        Args:
+            dependencies: What they stand on.
+        """
+        self._stores = dependencies
+
+    async def ListChunks(self, request: pb.ListChunksRequest, context: Any) -> pb.ListChunksResponse:
+        """See the contract."""
+        name = parse_name("version", request.parent, field="parent")
+        size = page_size_of(request.page_size)
+        role = role_of(request.role)
+        listing = f"{request.parent}/chunks/{role or ''}"
+        start = read_page_number(listing, request.page_token)
+        version = await self._stores.versions.readable(name)
+        chunks = await self._stores.chunks.chunks_of(version)
+        wanted = [chunk for chunk in chunks if role is None or chunk.role is role]
+        page = wanted[start : start + _fitting(wanted[start : start + size])]
+        following = start + len(page)
+        return pb.ListChunksResponse(
+            chunks=[chunk_to_wire(chunk, version) for chunk in page],
+            next_page_token=make_page_token(listing, str(following)) if following < len(wanted) else "",
+            total_size=len(wanted),
+        )
+
+    async def GetChunk(self, request: pb.GetChunkRequest, context: Any) -> pb.Chunk:
+        """See the contract."""
+        name = parse_name("chunk", request.name)
+        version = await self._stores.versions.readable(name)
+        return chunk_to_wire(find_chunk(await self._stores.chunks.chunks_of(version), name.part), version)
+
+    async def PreviewChunks(self, request: pb.PreviewChunksRequest, context: Any) -> pb.PreviewChunksResponse:
+        """See the contract."""
+        return await self._stores.previewer.preview(request)
+
+
+def find_chunk(chunks: Sequence[Chunk], part: str) -> Chunk:
+    """Find a chunk of a version.
+
+    Args:
+        chunks: Its chunks.
+        part: What its name ends with.
+
+    Returns:
+        The chunk.
+
+    Raises:
+        NotFoundError: CHUNK_NOT_FOUND if there is none.
+    """
+    for chunk in chunks:
+        if chunk_id(chunk.role, chunk.position) == part:
+            return chunk
+    raise NotFoundError("CHUNK_NOT_FOUND", "the version has no such chunk, or you may not see it")
+
+
+def _fitting(chunks: Sequence[Chunk]) -> int:
+    """Count how many chunks of a page fit into a response; one always does."""
+    characters = 0
+    for count, chunk in enumerate(chunks):
+        characters += len(chunk.text) + len(chunk.context)
+        if characters > _MAX_PAGE_CHARACTERS and count:
+            return count
+    return len(chunks)
