@@ -53,7 +53,7 @@ class _Store:
         fixed: Values of fixed length by number.
     """
 
-    container: olefile.OleFileIO[Any]
+    container: "olefile.OleFileIO[Any]"
     path: _Path
     header_bytes: int
     codec: str = "cp1252"

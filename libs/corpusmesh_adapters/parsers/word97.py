@@ -315,7 +315,7 @@ def _without_field_sources(text: str) -> str:
     return "".join(parts)
 
 
-def _metadata(container: olefile.OleFileIO[Any]) -> dict[str, str]:
+def _metadata(container: "olefile.OleFileIO[Any]") -> dict[str, str]:
     try:
         properties: Any = container.get_metadata()
     except (OSError, ValueError, IndexError, TypeError, struct.error, AttributeError):

@@ -168,7 +168,7 @@ class WordStreams:
         return piece.offset + (place - piece.first) * piece.width
 
 
-def open_word(container: OleFileIO[Any], limits: ParseLimits) -> WordStreams:
+def open_word(container: "OleFileIO[Any]", limits: ParseLimits) -> WordStreams:
     """Read the streams of a Word file.
 
     Args:
