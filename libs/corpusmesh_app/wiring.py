@@ -299,6 +299,7 @@ async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, servi
             objects=objects,
             index=index,
             embedder=embedder,
+            page_embedder=embedder,
         )
         yield Adapters(database=database, broker=broker, index=index, stores=stores, embedder=embedder)
 

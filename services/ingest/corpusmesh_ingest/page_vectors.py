@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpusmesh_core.ports.objects import ObjectInfo, ObjectStore
+from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.page_embedding import MAX_PAGE_IMAGE_BYTES, MAX_PAGES_PER_CALL, PageEmbedder
 from corpusmesh_core.ranking import PageVectors, pack_pages, quantize
 
 _PAGE_NAME = re.compile(r"page-([1-9][0-9]{0,6})")
+_VECTORS = "vectors-"
 _MAX_PICTURES = 20_000
 
 
@@ -35,60 +36,90 @@ class PageImage:
         return f"page-{self.page}"
 
 
-async def list_page_images(objects: ObjectStore, prefix: str, *, timeout_seconds: float) -> list[PageImage]:
+@dataclass(frozen=True, slots=True)
+class PageImages:
+    """The page images of a version, and what a vision model saw of them.
+
+    Attributes:
+        images: By page.
+        vectors_key: Key of the object with their vectors; "" where there is none.
+        space_id: Space of those vectors.
+    """
+
+    images: tuple[PageImage, ...] = ()
+    vectors_key: str = ""
+    space_id: str = ""
+
+    @property
+    def embedded(self) -> tuple[PageImage, ...]:
+        """The images that a vision model is shown; page i of the object of vectors is image i of these."""
+        return tuple(image for image in self.images if image.byte_count <= MAX_PAGE_IMAGE_BYTES)
+
+
+def vectors_key(prefix: str, space_id: str) -> str:
+    """Name the object with the vectors of a version's page images; it lies beside them, so it goes with them.
+
+    Args:
+        prefix: Where the version's pictures lie; ends with "/".
+        space_id: Space of the vectors.
+
+    Returns:
+        The key.
+    """
+    return f"{prefix}{_VECTORS}{space_id}"
+
+
+async def list_page_images(objects: ObjectStore, prefix: str, *, timeout_seconds: float) -> PageImages:
     """List the page images of a version.
 
     Args:
         objects: The store.
-        prefix: Where the version's pictures lie; ends with "/".
+        prefix: Where the version's pictures lie; ends with "/". "" lists nothing.
         timeout_seconds: Bound of the listing.
 
     Returns:
-        Page images by page.
+        Page images and their vectors.
     """
+    if not prefix:
+        return PageImages()
     found: list[PageImage] = []
+    seen = ""
     async for info in objects.list_prefix(prefix, max_object_count=_MAX_PICTURES, timeout_seconds=timeout_seconds):
-        page = _page_of(info, prefix)
-        if page:
-            found.append(PageImage(page, info.key, info.byte_count))
-    return sorted(found, key=lambda image: image.page)
+        name = info.key.removeprefix(prefix)
+        if match := _PAGE_NAME.fullmatch(name):
+            found.append(PageImage(int(match.group(1)), info.key, info.byte_count))
+        elif name.startswith(_VECTORS):
+            seen = name.removeprefix(_VECTORS)
+    images = tuple(sorted(found, key=lambda image: image.page))
+    return PageImages(images, vectors_key(prefix, seen) if seen else "", seen)
 
 
 async def embed_page_images(
     objects: ObjectStore, embedder: PageEmbedder, images: Sequence[PageImage], *, timeout_seconds: float
-) -> tuple[list[PageImage], bytes]:
+) -> bytes:
     """Embed page images, a few at a time, so that memory holds one call's images and the small codes.
 
     Args:
         objects: Where they lie.
         embedder: The vision model.
-        images: Page images.
+        images: Page images, at least one, each of at most MAX_PAGE_IMAGE_BYTES.
         timeout_seconds: Bound of each call.
 
     Returns:
-        The images that were embedded (those above MAX_PAGE_IMAGE_BYTES are not), and the object to store: page i of it
-        is image i of the list. No image, no bytes.
+        The object to store: page i of it is image i.
     """
-    embedded = [image for image in images if image.byte_count <= MAX_PAGE_IMAGE_BYTES]
     pages: list[PageVectors] = []
-    for group in _groups(embedded):
+    for group in _groups(images):
         contents = [
             await objects.get(image.key, max_byte_count=MAX_PAGE_IMAGE_BYTES, timeout_seconds=timeout_seconds)
             for image in group
         ]
         pages.extend(map(quantize, await embedder.embed_pages(contents, deadline_seconds=timeout_seconds)))
-    if not pages:
-        return [], b""
     target = io.BytesIO()
     np.savez(target, allow_pickle=False, **pack_pages(pages))
-    return embedded, target.getvalue()
+    return target.getvalue()
 
 
 def _groups(images: Sequence[PageImage]) -> Iterator[Sequence[PageImage]]:
     for start in range(0, len(images), MAX_PAGES_PER_CALL):
         yield images[start : start + MAX_PAGES_PER_CALL]
-
-
-def _page_of(info: ObjectInfo, prefix: str) -> int:
-    match = _PAGE_NAME.fullmatch(info.key.removeprefix(prefix))
-    return int(match.group(1)) if match else 0

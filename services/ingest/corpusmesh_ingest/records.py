@@ -5,7 +5,7 @@ The vectors of a version stand in the order of `embedded_texts`: chunks that are
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -16,12 +16,23 @@ from corpusmesh_core.documents import Chunk, ChunkRole
 from corpusmesh_core.enrichment.values import Derived
 from corpusmesh_core.errors import InternalError
 from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES
-from corpusmesh_core.records import Record, RecordKind, chunk_record_id, derived_record_id, parent_record_id
+from corpusmesh_core.records import (
+    PAGE_PLACE,
+    PAGE_SPACE,
+    PAGE_VECTORS_KEY,
+    Record,
+    RecordKind,
+    chunk_record_id,
+    derived_record_id,
+    parent_record_id,
+)
 from corpusmesh_core.tenancy import VersionRow
+from corpusmesh_ingest.page_vectors import PageImages
 
 KEY_BYTES: Final = 16
 """Length of the digest of an embedded text."""
 
+_PAGE_TEXT_CHARACTERS: Final = 4_000
 _EMBEDDED_ROLES: Final = frozenset({ChunkRole.TEXT, ChunkRole.TAG_EXAMPLE})
 _KIND_BY_ROLE: Final = {
     ChunkRole.TEXT: RecordKind.CHUNK,
@@ -38,16 +49,18 @@ class VersionPieces:
         version: The version.
         chunks: Its chunks of every role.
         derived: What was made of them.
+        pages: Its page images.
     """
 
     version: VersionRow
     chunks: Sequence[Chunk]
     derived: Sequence[Derived] = ()
+    pages: PageImages = field(default_factory=PageImages)
 
     @property
     def record_count(self) -> int:
         """Records that it makes."""
-        return len(self.chunks) + len(self.derived)
+        return len(self.chunks) + len(self.derived) + len(self.pages.images)
 
 
 def title_of(version: VersionRow) -> str:
@@ -114,6 +127,7 @@ def version_records(pieces: VersionPieces, vectors: NDArray[np.float32]) -> Iter
         yield _chunk_record(pieces, chunk, next(following) if chunk.role in _EMBEDDED_ROLES else None)
     for item in pieces.derived:
         yield _derived_record(pieces, item, next(following) if item.is_embedded else None)
+    yield from _page_records(pieces)
 
 
 def _joined(title: str, context: str, text: str) -> str:
@@ -170,6 +184,37 @@ def _chunk_record(pieces: VersionPieces, chunk: Chunk, vector: NDArray[np.float3
         tags=chunk.tags,
         links=links,
     )
+
+
+def _page_records(pieces: VersionPieces) -> Iterator[Record]:
+    """Make a record of each page image: what is written on the page is searched, what is seen is looked at later."""
+    texts: dict[int, str] = {}
+    for chunk in pieces.chunks:
+        if chunk.role is ChunkRole.TEXT and len(texts.get(chunk.page, "")) < _PAGE_TEXT_CHARACTERS:
+            texts[chunk.page] = f"{texts.get(chunk.page, '')}{chunk.text}\n"
+    places = {image.page: place for place, image in enumerate(pieces.pages.embedded)}
+    version = pieces.version
+    for image in pieces.pages.images:
+        attributes = {"picture": image.name}
+        if pieces.pages.vectors_key and image.page in places:
+            attributes[PAGE_VECTORS_KEY] = pieces.pages.vectors_key
+            attributes[PAGE_SPACE] = pieces.pages.space_id
+            attributes[PAGE_PLACE] = str(places[image.page])
+        yield Record(
+            record_id=derived_record_id(version.ordinal, RecordKind.PAGE_IMAGE, str(image.page)),
+            kind=RecordKind.PAGE_IMAGE,
+            knowledge_base_id=version.knowledge_base_id,
+            publisher=version.ordinal,
+            sources=(version.ordinal,),
+            text=texts.get(image.page, "")[:_PAGE_TEXT_CHARACTERS].strip(),
+            title=title_of(version),
+            document_id=version.document_id,
+            version=version.version,
+            display_name=version.display_name,
+            page=image.page,
+            position=image.page - 1,
+            attributes=attributes,
+        )
 
 
 def _derived_record(pieces: VersionPieces, item: Derived, vector: NDArray[np.float32] | None) -> Record:

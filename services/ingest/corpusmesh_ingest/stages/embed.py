@@ -10,11 +10,13 @@ from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.ports.page_embedding import PageEmbedder
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import VECTORS, VectorSet, pack_vectors, stage_artefact_key, unpack_vectors
+from corpusmesh_ingest.artefacts import PICTURES, VECTORS, VectorSet, pack_vectors, stage_artefact_key, unpack_vectors
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.metrics import EMBEDDED_TEXTS_TOTAL
+from corpusmesh_ingest.page_vectors import embed_page_images, list_page_images, vectors_key
 from corpusmesh_ingest.records import KEY_BYTES, VersionPieces, embedded_texts, text_key
 from corpusmesh_ingest.stages.artefact_access import find_artefacts, read_pieces
 from corpusmesh_runtime.identity import service_identity
@@ -32,6 +34,7 @@ class EmbedStage:
         knowledge_bases: KnowledgeBaseStore,
         objects: ObjectStore,
         embedder: Embedder,
+        page_embedder: PageEmbedder,
         settings: IngestSettings,
     ) -> None:
         """Create the stage.
@@ -41,12 +44,14 @@ class EmbedStage:
             knowledge_bases: Reads the embedding space.
             objects: Artefacts.
             embedder: The embed service.
+            page_embedder: The same service's vision model, if it has one.
             settings: Size and number of calls.
         """
         self._documents = documents
         self._knowledge_bases = knowledge_bases
         self._objects = objects
         self._embedder = embedder
+        self._page_embedder = page_embedder
         self._settings = settings
 
     async def __call__(self, context: TaskContext) -> StageOutcome:
@@ -85,13 +90,32 @@ class EmbedStage:
         EMBEDDED_TEXTS_TOTAL.labels("model").inc(sum(map(len, keys.values())) - reused_count)
         EMBEDDED_TEXTS_TOTAL.labels("earlier_version").inc(reused_count)
         known.update(zip(wanted, matrix, strict=True))
-        vectors: dict[int, VectorSet] = {ordinal: _vector_set(items, known, matrix.shape[1]) for ordinal, items in keys.items()}
+        vectors: dict[int, VectorSet] = {
+            ordinal: _vector_set(items, known, matrix.shape[1]) for ordinal, items in keys.items()
+        }
         key = stage_artefact_key(claim.tenant_id, claim.run_id, claim.task_id, claim.stage)
         await self._objects.put(key, pack_vectors(vectors), timeout_seconds=context.remaining_seconds())
         context.reach("after_artefact")
+        for version in versions:
+            await self._embed_pages(context, version)
         return StageOutcome(
             patches=tuple(VersionPatch(ordinal=ordinal, artefacts={VECTORS: key}) for ordinal in vectors)
         )
+
+    async def _embed_pages(self, context: TaskContext, version: VersionRow) -> None:
+        """Have the vision model look at a version's page images, where there is one and there are any."""
+        space = self._page_embedder.page_space
+        prefix = version.artefacts.get(PICTURES, "")
+        if space is None or not prefix:
+            return
+        pages = await list_page_images(self._objects, prefix, timeout_seconds=context.remaining_seconds())
+        if pages.embedded and pages.space_id != space.space_id:
+            content = await embed_page_images(
+                self._objects, self._page_embedder, pages.embedded, timeout_seconds=context.remaining_seconds()
+            )
+            await self._objects.put(
+                vectors_key(prefix, space.space_id), content, timeout_seconds=context.remaining_seconds()
+            )
 
     async def _space_of(self, context: TaskContext) -> str:
         claim = context.claim

@@ -5,7 +5,8 @@ from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.records import Record
-from corpusmesh_ingest.artefacts import VECTORS, unpack_vectors
+from corpusmesh_ingest.artefacts import PICTURES, VECTORS, unpack_vectors
+from corpusmesh_ingest.page_vectors import list_page_images
 from corpusmesh_ingest.records import VersionPieces, version_records
 from corpusmesh_ingest.stages.artefact_access import read_artefacts, read_pieces
 from corpusmesh_runtime.identity import service_identity
@@ -56,7 +57,10 @@ class IndexStage:
         records: list[Record] = []
         patches: list[VersionPatch] = []
         for version in versions:
-            made = VersionPieces(version, *pieces[version.ordinal])
+            pages = await list_page_images(
+                self._objects, version.artefacts.get(PICTURES, ""), timeout_seconds=context.remaining_seconds()
+            )
+            made = VersionPieces(version, *pieces[version.ordinal], pages)
             records.extend(version_records(made, vectors[version.ordinal].vectors))
             if made.record_count != version.record_count:
                 patches.append(VersionPatch(ordinal=version.ordinal, record_count=made.record_count))
