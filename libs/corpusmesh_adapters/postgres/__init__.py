@@ -1,6 +1,7 @@
 """The metadata store on PostgreSQL 16 or newer."""
 
 from corpusmesh_adapters.postgres.chunk_edits import PostgresChunkEditStore
+from corpusmesh_adapters.postgres.completions import PostgresCompletionCache
 from corpusmesh_adapters.postgres.database import Database, DatabaseSettings
 from corpusmesh_adapters.postgres.documents import PostgresDocumentStore
 from corpusmesh_adapters.postgres.knowledge_bases import PostgresKnowledgeBaseStore
@@ -23,6 +24,7 @@ __all__ = [
     "OutboxRelay",
     "PostgresAuditLog",
     "PostgresChunkEditStore",
+    "PostgresCompletionCache",
     "PostgresDocumentStore",
     "PostgresIdempotencyStore",
     "PostgresKeyStore",
