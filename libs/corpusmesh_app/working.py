@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from corpusmesh_adapters.postgres import OutboxRelay, PostgresTaskQueue, PostgresTaskSweeper
+from corpusmesh_adapters.postgres import OutboxRelay, PostgresCompletionCache, PostgresTaskQueue, PostgresTaskSweeper
 from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.wiring import Adapters, chat_model, password_sealer
 from corpusmesh_core.orchestration.values import Policy
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits
-from corpusmesh_ingest.enriching import Enricher
+from corpusmesh_ingest.enriching import Enricher, EnrichLimits
 from corpusmesh_ingest.module import StageTools, ingest_stages
 from corpusmesh_runtime.housekeeper import Housekeeper
 from corpusmesh_runtime.logging import get_logger
@@ -70,7 +70,15 @@ async def run_worker(
             unseal=password_sealer(settings).unseal,
             counter=tokenizer,
             embedder_max_tokens=adapters.embedder.max_input_tokens,
-            enricher=Enricher(counter=tokenizer, chat=chat_model(settings)),
+            enricher=Enricher(
+                counter=tokenizer,
+                chat=chat_model(settings),
+                cache=PostgresCompletionCache(adapters.database),
+                limits=EnrichLimits(
+                    max_concurrent_calls=section.enrich_calls_in_flight,
+                    call_timeout_seconds=section.enrich_call_timeout_seconds,
+                ),
+            ),
         ),
     )
     queue = PostgresTaskQueue(adapters.database, policy)

@@ -38,6 +38,10 @@ class IngestSettings(Section):
     """Previews at once, those that wait included; one is made at a time."""
     preview_timeout_seconds: float = Field(default=60.0, gt=0)
     """Longest time of a preview."""
+    enrich_calls_in_flight: int = Field(default=4, ge=1)
+    """Calls to the language model that one worker keeps under way for enrichment, over all documents."""
+    enrich_call_timeout_seconds: float = Field(default=60.0, gt=0)
+    """Longest call to the language model for enrichment; what it does not answer is made without it."""
     worker: WorkerSettings = WorkerSettings()
     """How the worker takes and does work."""
     housekeeper: HousekeeperSettings = HousekeeperSettings()
