@@ -104,6 +104,9 @@ async def test_record_comes_back_as_it_was_written(index: OpenSearchRecordIndex,
         questions=("why?",),
         vector=_vector(1),
         attributes={"parent.id": "p-1", "layer": "2"},
+        context="One\nTable 3: what it costs",
+        tags={"prices.2026": 0.75, "名": 1.0},
+        links=("7-parent-0", "7-2"),
     )
     await _fill(index, tenant_id, [record])
     (found,) = await index.fetch(
@@ -115,6 +118,72 @@ async def test_record_comes_back_as_it_was_written(index: OpenSearchRecordIndex,
     for name in record.__slots__:
         if name != "vector":
             assert getattr(found, name) == getattr(record, name), name
+
+
+async def test_context_is_searched_and_links_and_tags_can_be_asked_for(
+    index: OpenSearchRecordIndex, tenant_id: str, stack_endpoints: StackEndpoints
+) -> None:
+    records = [
+        _chunk("a", "42 euros", seed=1, context="Fees\nTable 3: annual membership", heading_path=("Fees",), title="T"),
+        _chunk("b", "43 euros", seed=2, links=("1-parent-0",), tags={"price": 0.5}),
+        _chunk("c", "44 euros", seed=3, context="会员费", heading_path=("Fees",), title="T"),
+    ]
+    await _fill(index, tenant_id, records)
+    assert await _search_ids(index, tenant_id, "membership") == ["a"]
+    assert await _search_ids(index, tenant_id, "会员费") == ["c"]
+    terms = analyze_query("fees")
+    found = await index.search(
+        tenant_id, _SPACE.space_id, RecallRequest(terms, None, _all_visible(), ("kb",)), timeout_seconds=_SECONDS
+    )
+    by_id = {item.record.record_id: item for item in found.items}
+    assert by_id["a"].content_terms.split().count("fee") == 1, "a heading that the context repeats counts once"
+    assert {item.script for item in found.items} == {by_id["a"].script}, "the script is that of the text alone"
+    async with httpx.AsyncClient(base_url=stack_endpoints.opensearch_url, timeout=_SECONDS) as client:
+        for field, value in (("links", "1-parent-0"), ("tag_names", "price")):
+            answer = await client.post(
+                f"/{space_alias(tenant_id, _SPACE.space_id)}/_search", json={"query": {"term": {field: value}}}
+            )
+            assert [hit["_id"] for hit in answer.json()["hits"]["hits"]] == ["b"], field
+
+
+async def test_scan_reads_every_visible_record_and_no_other(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    records = [
+        Record(
+            f"{ordinal}-tag_example-{position}",
+            RecordKind.TAG_EXAMPLE,
+            "kb" if ordinal != 3 else "other",
+            Ordinal(ordinal),
+            (Ordinal(ordinal),),
+            f"example {position}",
+            # Several records may stand at one place.
+            position=position // 2,
+            tags={"tag": 1.0},
+        )
+        for ordinal in (1, 2, 3)
+        for position in range(1100 if ordinal == 1 else 3)
+    ]
+    await _fill(index, tenant_id, [*records, _chunk("1-0", "no example")])
+    visibility = build_filter(Visibility.of("s", [1, 3], 4), [RecordKind.TAG_EXAMPLE])
+
+    async def scan(max_count: int) -> list[Record]:
+        return await index.scan(
+            tenant_id,
+            _SPACE.space_id,
+            visibility,
+            knowledge_base_ids=("kb",),
+            max_count=max_count,
+            timeout_seconds=_SECONDS,
+        )
+
+    found = await scan(5000)
+    assert sorted(record.record_id for record in found) == sorted(
+        record.record_id for record in records if record.publisher == 1
+    )
+    assert [record.position for record in found] == sorted(record.position for record in found)
+    assert found[0].tags == {"tag": 1.0}
+    assert len(await scan(1050)) == 1050
+    with pytest.raises(InvalidArgumentError):
+        await scan(0)
 
 
 async def test_every_candidate_has_both_scores(index: OpenSearchRecordIndex, tenant_id: str) -> None:
@@ -474,3 +543,25 @@ async def test_space_of_an_earlier_release_is_given_the_fields_it_lacks(
     assert list(answer) == [old_index], "no second index stands behind the alias"
     assert answer[old_index]["mappings"]["properties"]["script"] == {"type": "keyword"}
     assert await index.count(tenant_id, _SPACE.space_id, RecordSelection(), timeout_seconds=_SECONDS) == 1
+
+
+async def test_space_of_an_earlier_release_can_be_written_by_a_worker_that_did_not_make_it(
+    index: OpenSearchRecordIndex, tenant_id: str, stack_endpoints: StackEndpoints
+) -> None:
+    body = space_body(tenant_id, _SPACE, OpenSearchSettings(urls=()))
+    for name in ("links", "context", "tags", "tag_names"):
+        del body["mappings"]["properties"][name]
+    async with httpx.AsyncClient(base_url=stack_endpoints.opensearch_url, timeout=_SECONDS) as client:
+        (await client.put(f"/{space_index(tenant_id, _SPACE.space_id)}", json=body)).raise_for_status()
+    record = _chunk("a", "x", seed=1, links=("1-parent-0",), context="c", tags={"t": 1.0})
+    # Read first: what a process knows of a space from reading it must not keep it from extending it.
+    await index.search(
+        tenant_id,
+        _SPACE.space_id,
+        RecallRequest(analyze_query("x"), _vector(1), _all_visible(), ("kb",)),
+        timeout_seconds=_SECONDS,
+    )
+    await index.write(tenant_id, _SPACE.space_id, [record], epoch=1, timeout_seconds=_SECONDS)
+    await index.refresh(tenant_id, _SPACE.space_id, timeout_seconds=_SECONDS)
+    [found] = await index.fetch(tenant_id, _SPACE.space_id, ["a"], _all_visible(), timeout_seconds=_SECONDS)
+    assert (found.links, found.context, found.tags) == (record.links, record.context, record.tags)
