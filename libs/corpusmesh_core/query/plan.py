@@ -51,7 +51,7 @@ class RetrievalPlan:
     similarity_threshold: float | None = None
     window: int = 64
     page_size: int = 10
-    kinds: tuple[RecordKind, ...] = (RecordKind.CHUNK, RecordKind.SUMMARY)
+    kinds: tuple[RecordKind, ...] = (RecordKind.CHUNK,)
     metadata: MetadataFilter = field(default_factory=MetadataFilter)
     include_other_script: bool = True
     page_weight: float = 0.0

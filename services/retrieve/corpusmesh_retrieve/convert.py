@@ -83,7 +83,7 @@ def plan_of(
         raise InvalidArgumentError(
             "PLAN_INVALID", "candidate_window must not be negative", field="plan.candidate_window"
         )
-    kinds = tuple(_kind_of(kind) for kind in plan.kinds) or (RecordKind.CHUNK, RecordKind.SUMMARY)
+    kinds = tuple(_kind_of(kind) for kind in plan.kinds) or (RecordKind.CHUNK,)
     documents = tuple(_document_id(name, knowledge_base_ids) for name in plan.documents) or None
     return RetrievalPlan(
         mode=_MODES[plan.mode],
