@@ -60,7 +60,18 @@ class PageEmbedder(Protocol):
 
     @property
     def page_space(self) -> EmbeddingSpace | None:
-        """Space of the vision model; None where none is configured."""
+        """Space of the vision model, as far as this process knows; None where none is configured: see `refresh`."""
+        ...
+
+    async def refresh(self, *, deadline_seconds: float) -> None:
+        """Learn which models the service has now.
+
+        Args:
+            deadline_seconds: How long the caller waits, from now.
+
+        Raises:
+            UnavailableError: If the service does not answer; `page_space` stays as it was.
+        """
         ...
 
     async def embed_pages(self, images: Sequence[bytes], *, deadline_seconds: float) -> list[MultiVectors]:

@@ -1,6 +1,7 @@
 """Looks at the images of candidates' pages: late interaction between a question and what a vision model saw of them."""
 
 import asyncio
+import contextlib
 import io
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError, NotFoundError
+from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError, NotFoundError, UnavailableError
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.page_embedding import PageEmbedder
@@ -23,6 +24,7 @@ from corpusmesh_runtime.logging import get_logger
 _MAX_PAGES = 64
 _MAX_OBJECT_BYTES = 512 * 1024 * 1024
 _READS_IN_FLIGHT = 4
+_REFRESH_SECONDS = 2.0
 _SHARE_OF_DEADLINE = 0.5
 _log = get_logger(__name__)
 _Arrays = dict[str, NDArray[Any]]
@@ -58,6 +60,9 @@ class PageReader:
             request: What is searched.
             outcome: Candidates; they are put into their new order.
         """
+        if self._embedder.page_space is None:
+            with contextlib.suppress(UnavailableError):
+                await self._embedder.refresh(deadline_seconds=min(_REFRESH_SECONDS, call.remaining_seconds()))
         space = self._embedder.page_space
         if space is None:
             outcome.notes.append("no vision model is configured, so the images of pages were not looked at")

@@ -104,12 +104,17 @@ class EmbedStage:
 
     async def _embed_pages(self, context: TaskContext, version: VersionRow) -> None:
         """Have the vision model look at a version's page images, where there is one and there are any."""
-        space = self._page_embedder.page_space
         prefix = version.artefacts.get(PICTURES, "")
-        if space is None or not prefix:
-            return
         pages = await list_page_images(self._objects, prefix, timeout_seconds=context.remaining_seconds())
-        if pages.embedded and pages.space_id != space.space_id:
+        if not pages.embedded:
+            return
+        if self._page_embedder.page_space is None:
+            # It may have been given one since this process began.
+            await self._page_embedder.refresh(deadline_seconds=min(context.remaining_seconds(), _REFRESH_SECONDS))
+        space = self._page_embedder.page_space
+        if space is None:
+            return
+        if pages.space_id != space.space_id:
             content = await embed_page_images(
                 self._objects, self._page_embedder, pages.embedded, timeout_seconds=context.remaining_seconds()
             )
