@@ -45,6 +45,21 @@ class PypdfView:
         except PYPDF_ERRORS:
             return ""
 
+    def attachment(self, name: str) -> bytes:
+        """Read an attached file.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Its content; b"" where pypdf cannot find it either.
+        """
+        try:
+            found = self._open().attachments.get(name, [])
+            return found[0] if found else b""
+        except PYPDF_ERRORS:
+            return b""
+
     def _open(self) -> PdfReader:
         if self._reader is None:
             reader = PdfReader(io.BytesIO(self._content), strict=False)

@@ -3,15 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from corpusmesh_adapters.parsers.pdf_lines import Line, is_vertical_cjk
 from corpusmesh_core.documents import Box
 
-_TERMINAL = re.compile(r"[.!?。！？…:：;；”\"'’)）]\s*$")
-_CJK_END = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]$")
-_CJK_START = re.compile("^[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")
+_TERMINALS = frozenset(".!?。！？…:：;；”\"'’)）")
 LIST_MARKER = re.compile(
     r"^(?:[\u2022\u2023\u25aa\u25cf\u25cb\u25a0\u25a1\u2013\u2014\u27a2\u2713\u00b7\uf0b7\uf0a7*-]\s+|"
     r"\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)]\s+|[（(]?[一二三四五六七八九十]{1,3}[)）、]|\d{1,3}、)"
@@ -21,25 +19,43 @@ _MIN_COLUMN_LINES = 6
 _COLUMN_SHARE = 0.25
 
 
-@dataclass(slots=True)
 class Paragraph:
     """Lines that belong together.
 
     Attributes:
         lines: The lines, in order.
+        left: Left edge of them all.
+        right: Right edge of them all.
+        size: The largest font size in it.
+        bold: Whether all of it is bold.
     """
 
-    lines: list[Line] = field(default_factory=list)
+    __slots__ = ("_text", "bold", "left", "lines", "right", "size")
 
-    @property
-    def size(self) -> float:
-        """The largest font size in it."""
-        return max(line.size for line in self.lines)
+    def __init__(self, first: Line) -> None:
+        """Start a paragraph.
 
-    @property
-    def bold(self) -> bool:
-        """Whether all of it is bold."""
-        return all(line.bold for line in self.lines)
+        Args:
+            first: Its first line.
+        """
+        self.lines = [first]
+        self.left = first.box.left
+        self.right = first.box.right
+        self.size = first.size
+        self.bold = first.bold
+        self._text = ""
+
+    def append(self, line: Line) -> None:
+        """Add the next line.
+
+        Args:
+            line: It follows the last one.
+        """
+        self.lines.append(line)
+        self.left = min(self.left, line.box.left)
+        self.right = max(self.right, line.box.right)
+        self.size = max(self.size, line.size)
+        self.bold = self.bold and line.bold
 
     @property
     def page(self) -> int:
@@ -49,27 +65,37 @@ class Paragraph:
     @property
     def boxes(self) -> tuple[Box, ...]:
         """One box per line."""
-        return tuple(line.box for line in self.lines)
+        return tuple([line.box for line in self.lines])
 
     def text(self) -> str:
-        """Join the lines.
+        """Join the lines, once all of them are there.
 
         Returns:
             Running text on one line; lines that end early keep their line break, as in addresses and lists.
         """
-        right = max(line.box.right for line in self.lines)
-        left = min(line.box.left for line in self.lines)
+        if not self._text:
+            self._text = self.lines[0].text if len(self.lines) == 1 else self._joined()
+        return self._text
+
+    def _joined(self) -> str:
+        full = self.right - 0.25 * (self.right - self.left)
         parts: list[str] = []
-        for line, following in pairwise([*self.lines, None]):
-            assert line is not None
+        for line, following in pairwise(self.lines):
             parts.append(line.text)
-            if following is None or line.hyphenated:
+            if line.hyphenated:
                 continue
-            if line.direction == 0 and line.box.right < right - 0.25 * (right - left):
+            if line.box.right < full and line.direction == 0:
                 parts.append("\n")
-            elif not (_CJK_END.search(line.text) and _CJK_START.match(following.text)):
-                parts.append("" if line.text.endswith(("-", "\u2010")) and following.text[:1].islower() else " ")
+            elif line.text[-1] in "-\u2010" and following.text[0].islower():
+                continue
+            elif not (_is_cjk(line.text[-1]) and _is_cjk(following.text[0])):
+                parts.append(" ")
+        parts.append(self.lines[-1].text)
         return "".join(parts)
+
+
+def _is_cjk(character: str) -> bool:
+    return character >= "\u2e80" and (character <= "\u9fff" or "\uf900" <= character <= "\uffef")
 
 
 def main_direction(lines: Sequence[Line]) -> int:
@@ -176,11 +202,13 @@ def group_lines(lines: Iterable[Line]) -> list[Paragraph]:
         Paragraphs in the same order; one may go on in the next column.
     """
     paragraphs: list[Paragraph] = []
+    last: Paragraph | None = None
     for line in lines:
-        if paragraphs and _belongs(paragraphs[-1], line):
-            paragraphs[-1].lines.append(line)
+        if last is not None and _belongs(last, line):
+            last.append(line)
         else:
-            paragraphs.append(Paragraph([line]))
+            last = Paragraph(line)
+            paragraphs.append(last)
     return paragraphs
 
 
@@ -191,30 +219,30 @@ def _belongs(paragraph: Paragraph, line: Line) -> bool:
     if line.direction != last.direction or line.box.page != last.box.page or line.bold != last.bold:
         return False
     ratio = line.size / last.size
-    if not 1 / _SIZE_TOLERANCE < ratio < _SIZE_TOLERANCE or LIST_MARKER.match(line.text):
+    if not 1 / _SIZE_TOLERANCE < ratio < _SIZE_TOLERANCE:
         return False
     if line.direction:
-        return _follows(_unturned(last), _unturned(line), paragraph)
-    return _follows(last, line, paragraph)
+        follows = _follows(_unturned(last), _unturned(line), paragraph)
+    else:
+        follows = _follows(last, line, paragraph)
+    return follows and not LIST_MARKER.match(line.text)
 
 
 def _follows(last: Line, line: Line, paragraph: Paragraph) -> bool:
     first, second = last.box, line.box
     size = max(line.size, last.size)
+    ends = last.text[-1] in _TERMINALS
     if second.top < first.top - 0.5 * size:
         # The next column: a sentence that is not over goes on there.
-        return not _TERMINAL.search(last.text) and line.text[:1].islower() and len(paragraph.lines) > 1
-    if second.top - first.bottom > 0.75 * size:
+        return not ends and line.text[0].islower() and len(paragraph.lines) > 1
+    if second.top - first.bottom > 0.75 * size or first.right <= second.left or second.right <= first.left:
         return False
-    if min(first.right, second.right) - max(first.left, second.left) <= 0:
+    if not ends:
+        return True
+    left, right = (first.left, first.right) if line.direction else (paragraph.left, paragraph.right)
+    if second.left > left + 0.8 * size and second.left > first.left + 0.8 * size:
         return False
-    left = min(entry.box.left for entry in paragraph.lines) if not line.direction else first.left
-    right = max(entry.box.right for entry in paragraph.lines) if not line.direction else first.right
-    ends = bool(_TERMINAL.search(last.text))
-    indented = second.left > left + 0.8 * size and second.left > first.left + 0.8 * size
-    if indented and ends:
-        return False
-    return not (ends and first.right < right - 0.15 * (right - left) and len(paragraph.lines) > 1)
+    return not (first.right < right - 0.15 * (right - left) and len(paragraph.lines) > 1)
 
 
 def _unturned(line: Line) -> Line:

@@ -1,6 +1,6 @@
 """Reads the text lines of a PDF page with their boxes, sizes and weights through PDFium's C interface.
 
-One call per line instead of one per character is what keeps this near the speed of plain text extraction.
+A handful of calls per line instead of one per character is what keeps this near the speed of plain text extraction.
 """
 
 import ctypes
@@ -9,8 +9,22 @@ import re
 from dataclasses import dataclass, replace
 
 import pypdfium2 as pdfium
-import pypdfium2.raw as pdfium_c
 
+from corpusmesh_adapters.parsers.pdf_calls import (
+    character_of_text,
+    count_characters,
+    count_rectangles,
+    get_character_box,
+    get_font,
+    get_font_name,
+    get_font_size,
+    get_font_weight,
+    get_loose_box,
+    get_matrix,
+    get_rectangle,
+    get_text_object,
+    handle_of,
+)
 from corpusmesh_core.documents import Box
 
 _LINE = re.compile("[^\r\n\ufffe\x02]+")
@@ -22,6 +36,8 @@ _BOLD_WEIGHT = 600
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _CELL_GAP = 1.0  # in font sizes: what parts cells, as against words
 _MAX_RUNS = 200
+
+_Edges = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +82,43 @@ class Frame:
         Returns:
             What of the rectangle is displayed, to a tenth of a point.
         """
+        x0, y0, x1, y1 = self.edges(left, bottom, right, top)
+        return Box(self.page, round(x0, 1), round(y0, 1), round(x1, 1), round(y1, 1))
+
+    def edges(self, left: float, bottom: float, right: float, top: float) -> _Edges:
+        """Map a rectangle.
+
+        Args:
+            left: Its left edge in PDF coordinates.
+            bottom: Its bottom edge.
+            right: Its right edge.
+            top: Its top edge.
+
+        Returns:
+            Left, top, right and bottom of what of it is displayed.
+        """
         x0, y0 = self._point(max(left, self.left), max(bottom, self.bottom))
         x1, y1 = self._point(min(right, self.right), min(top, self.top))
-        return Box(
-            self.page, round(min(x0, x1), 1), round(min(y0, y1), 1), round(max(x0, x1), 1), round(max(y0, y1), 1)
+        return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+
+    def holds(self, left: float, bottom: float, right: float, top: float) -> bool:
+        """Say whether all of a rectangle lies on an upright page: the common case, where mapping it is a subtraction.
+
+        Args:
+            left: Its left edge in PDF coordinates.
+            bottom: Its bottom edge.
+            right: Its right edge.
+            top: Its top edge.
+
+        Returns:
+            False where `edges` and `shows` have to look closer.
+        """
+        return (
+            not self.rotation
+            and left >= self.left
+            and right <= self.right
+            and bottom >= self.bottom
+            and top <= self.top
         )
 
     def shows(self, left: float, bottom: float, right: float, top: float) -> bool:
@@ -96,9 +145,9 @@ class Frame:
         return x - self.left, self.top - y
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
-    """One line of text.
+    """One line of text; not frozen, because thousands are made and a frozen one takes three times as long to make.
 
     Attributes:
         text: Its text.
@@ -125,11 +174,19 @@ class LineReader:
 
     def __init__(self) -> None:
         """Make the buffers."""
-        self._left, self._top, self._right, self._bottom = (ctypes.c_double() for _ in range(4))
-        self._loose = pdfium_c.FS_RECTF()
-        self._matrix = pdfium_c.FS_MATRIX()
+        self._rectangles = (ctypes.c_double * (4 * _MAX_RUNS))()
+        address = ctypes.addressof(self._rectangles)
+        self._first = (address, address + 8, address + 16, address + 24)
+        self._places = [tuple(address + 32 * index + 8 * side for side in range(4)) for index in range(_MAX_RUNS)]
+        self._matrix = (ctypes.c_float * 6)()
+        self._matrix_address = ctypes.addressof(self._matrix)
+        self._loose = (ctypes.c_float * 4)()
         self._name = ctypes.create_string_buffer(128)
-        self._flags = ctypes.c_int()
+        self._bold: dict[int, bool] = {}
+        self._text_page = 0
+        self._text = ""
+        self._is_plain = True
+        self._spans: list[tuple[tuple[int, int], Line]] = []
 
     def read(self, textpage: pdfium.PdfTextPage, frame: Frame) -> list[Line]:
         """Read the lines of a page in the order in which they were written.
@@ -141,119 +198,198 @@ class LineReader:
         Returns:
             Lines with text; parts of one line that the file writes apart are joined.
         """
-        text = textpage.get_text_range()
+        self._text_page = handle_of(textpage)
+        # Fonts live as long as their page: another one may lie at the same address later.
+        self._bold.clear()
+        text = self._text = textpage.get_text_range()
+        self._is_plain = count_characters(self._text_page) == len(text)
+        self._spans = []
         lines: list[Line] = []
         for match in _LINE.finditer(text):
-            content = match.group()
-            if not content.strip():
+            start, stop = match.span()
+            content = text[start:stop]
+            bare = content.strip()
+            if not bare:
                 continue
-            first = match.start() + len(content) - len(content.lstrip())
-            last = match.end() - 1 - (len(content) - len(content.rstrip()))
-            begin = pdfium_c.FPDFText_GetCharIndexFromTextIndex(textpage, first)
-            end = pdfium_c.FPDFText_GetCharIndexFromTextIndex(textpage, last)
-            if begin < 0 or end < begin:
-                continue
-            middle = pdfium_c.FPDFText_GetCharIndexFromTextIndex(textpage, (first + last) // 2)
+            if bare is not content:
+                start += len(content) - len(content.lstrip())
+                stop = start + len(bare)
             hyphenated = match.end() < len(text) and text[match.end()] in _HYPHENS
-            line = self._line(textpage, frame, content.strip(), (begin, max(middle, begin), end), hyphenated=hyphenated)
+            line = self._line(frame, bare, start, stop - 1, hyphenated=hyphenated)
             if line is None:
                 continue
-            if lines and _continues(lines[-1], line):
+            self._spans.append(((start, stop), line))
+            if lines and line.box.left > lines[-1].box.left and _continues(lines[-1], line):
                 line = _joined(lines.pop(), line)
             lines.append(line)
         return lines
 
-    def _line(
-        self, textpage: pdfium.PdfTextPage, frame: Frame, text: str, indexes: tuple[int, int, int], *, hyphenated: bool
-    ) -> Line | None:
-        begin, middle, end = indexes
-        # The first character may be a bullet or a footnote's number in a size of its own.
-        size, direction = self._size(textpage, frame, middle)
-        if not size:
-            size, direction = self._size(textpage, frame, begin)
-        runs = self._runs(textpage, begin, end - begin + 1)
-        if not runs:
-            runs = [self._loose_box(textpage, begin, end)]
-        runs = [run for run in runs if frame.shows(*run)]
-        if not runs:
-            # Left over from a larger page that was cut down: nobody can see it, so nothing is cited from it.
+    @property
+    def spans(self) -> list[tuple[tuple[int, int], Line]]:
+        """Lines of the page read last, parts of a line not joined: first and last (exclusive) place in `text`, line."""
+        return self._spans
+
+    @property
+    def text(self) -> str:
+        """All text of the page read last, as its lines' spans count it."""
+        return self._text
+
+    def character_edges(self, position: int, frame: Frame) -> _Edges | None:
+        """Find where a character of the page read last is displayed.
+
+        Args:
+            position: Its place in `text`.
+            frame: The page's coordinates.
+
+        Returns:
+            Left, top, right and bottom; None where PDFium does not say.
+        """
+        index = self._character_index(position)
+        if index < 0 or not get_character_box(self._text_page, index, *self._first):
             return None
-        box = frame.box(
-            min(run[0] for run in runs),
-            min(run[1] for run in runs),
-            max(run[2] for run in runs),
-            max(run[3] for run in runs),
-        )
-        cells: tuple[tuple[str, Box], ...] = ()
-        if direction == 0 and len(runs) > 1:
-            cells = self._cells(textpage, frame, runs, size)
-        bold = self._is_bold(textpage, begin) and self._is_bold(textpage, end)
+        left, right, bottom, top = self._rectangles[:4]
+        return frame.edges(left, bottom, right, top)
+
+    def _character_index(self, position: int) -> int:
+        return position if self._is_plain else character_of_text(self._text_page, position)
+
+    def _line(self, frame: Frame, text: str, first: int, last: int, *, hyphenated: bool) -> Line | None:
+        page = self._text_page
+        begin, end = first, last
+        if not self._is_plain:
+            begin, end = character_of_text(page, first), character_of_text(page, last)
+            if begin < 0 or end < begin:
+                return None
+        count = count_rectangles(page, begin, end - begin + 1)
+        runs: list[_Edges] = []
+        box: Box | None = None
+        if count == 1 and get_rectangle(page, 0, *self._first):
+            left, top, right, bottom = self._rectangles[:4]
+            if frame.holds(left, bottom, right, top) and right > left and top > bottom:
+                low, high = frame.left, frame.top
+                box = Box(
+                    frame.page,
+                    round(left - low, 1),
+                    round(high - top, 1),
+                    round(right - low, 1),
+                    round(high - bottom, 1),
+                )
+        if box is None:
+            runs = self._runs(begin, end, count, frame)
+            if not runs:
+                # Left over from a larger page that was cut down: nobody can see it, so nothing is cited from it.
+                return None
+            box = _union(frame.page, runs)
+        # The first character may be a bullet or a footnote's number in a size of its own.
+        size, direction = self._size(frame, (begin + end) // 2)
+        if not size:
+            size, direction = self._size(frame, begin)
+        bold = self._is_bold(begin) and (count == 1 or self._is_bold(end))
+        cells = self._cells(frame, (first, last), runs, size) if direction == 0 and len(runs) > 1 else ()
         return Line(text, box, round(size, 1) or 1.0, bold, hyphenated, direction, cells)
 
-    def _size(self, textpage: pdfium.PdfTextPage, frame: Frame, index: int) -> tuple[float, int]:
-        size = pdfium_c.FPDFText_GetFontSize(textpage, index)
+    def _size(self, frame: Frame, index: int) -> tuple[float, int]:
+        size = get_font_size(self._text_page, index)
         turns = frame.rotation // 90
-        if not pdfium_c.FPDFText_GetMatrix(textpage, index, self._matrix):
+        if not get_matrix(self._text_page, index, self._matrix_address):
             return size, (4 - turns) % 4
-        matrix = self._matrix
-        scale = math.hypot(matrix.c, matrix.d)
-        along, up = matrix.a, matrix.b
-        across = abs(along) >= abs(up)
-        written = (0 if along >= 0 else 2) if across else (1 if up > 0 else 3)
+        along, up, skew, scale = self._matrix[:4]
+        if not up and not skew and along > 0:
+            return size * (abs(scale) or 1.0), -turns % 4
+        written = (0 if along >= 0 else 2) if abs(along) >= abs(up) else (1 if up > 0 else 3)
         # A page turned clockwise for display turns its lines with it.
-        return size * (scale or 1.0), (written - turns) % 4
+        return size * (math.hypot(skew, scale) or 1.0), (written - turns) % 4
 
-    def _runs(self, textpage: pdfium.PdfTextPage, begin: int, count: int) -> list[tuple[float, float, float, float]]:
-        runs = []
-        for index in range(min(pdfium_c.FPDFText_CountRects(textpage, begin, count), _MAX_RUNS)):
-            if pdfium_c.FPDFText_GetRect(textpage, index, self._left, self._top, self._right, self._bottom):
-                run = (self._left.value, self._bottom.value, self._right.value, self._top.value)
-                if run[2] > run[0] and run[3] > run[1]:
-                    runs.append(run)
-        return runs
+    def _runs(self, begin: int, end: int, count: int, frame: Frame) -> list[_Edges]:
+        """Find where the runs of a line are displayed, in the order in which they are drawn."""
+        count = min(count, _MAX_RUNS)
+        for index in range(count):
+            get_rectangle(self._text_page, index, *self._places[index])
+        edges = self._rectangles[: 4 * count]
+        lefts, tops, rights, bottoms = edges[::4], edges[1::4], edges[2::4], edges[3::4]
+        runs = zip(lefts, bottoms, rights, tops, strict=True)
+        if count and frame.holds(min(lefts), min(bottoms), max(rights), max(tops)):
+            low, high = frame.left, frame.top
+            shown = [
+                (left - low, high - top, right - low, high - bottom)
+                for left, bottom, right, top in runs
+                if right > left and top > bottom
+            ]
+            if shown:
+                return shown
+        found = [run for run in runs if run[2] > run[0] and run[3] > run[1]]
+        return [frame.edges(*run) for run in found or self._loose_box(begin, end) if frame.shows(*run)]
 
-    def _loose_box(self, textpage: pdfium.PdfTextPage, begin: int, end: int) -> tuple[float, float, float, float]:
+    def _loose_box(self, begin: int, end: int) -> list[_Edges]:
         # Vertical writing has no tight boxes in PDFium; the boxes of the font's own measures are near enough.
-        edges: list[tuple[float, float, float, float]] = []
+        found: list[_Edges] = []
         for index in (begin, end):
-            if pdfium_c.FPDFText_GetLooseCharBox(textpage, index, self._loose):
-                loose = self._loose
-                edges.append((loose.left, loose.bottom, loose.right, loose.top))
-        if not edges:
-            return (0.0, 0.0, 0.0, 0.0)
-        return (
-            min(edge[0] for edge in edges),
-            min(edge[1] for edge in edges),
-            max(edge[2] for edge in edges),
-            max(edge[3] for edge in edges),
-        )
+            if get_loose_box(self._text_page, index, ctypes.addressof(self._loose)):
+                left, top, right, bottom = self._loose[:4]
+                found.append((left, bottom, right, top))
+        if not found:
+            return [(0.0, 0.0, 0.0, 0.0)]
+        lefts, bottoms, rights, tops = zip(*found, strict=True)
+        return [(min(lefts), min(bottoms), max(rights), max(tops))]
 
     def _cells(
-        self, textpage: pdfium.PdfTextPage, frame: Frame, runs: list[tuple[float, float, float, float]], size: float
+        self, frame: Frame, span: tuple[int, int], runs: list[_Edges], size: float
     ) -> tuple[tuple[str, Box], ...]:
-        groups: list[list[float]] = []
-        across = frame.rotation in (90, 270)
-        low, high = (1, 3) if across else (0, 2)
-        for run in sorted(runs, key=lambda run: run[low]):
-            if groups and run[low] - groups[-1][high] < _CELL_GAP * size:
-                last = groups[-1]
-                groups[-1] = [min(last[0], run[0]), min(last[1], run[1]), max(last[2], run[2]), max(last[3], run[3])]
+        """Part a line at its wide gaps."""
+        gap = _CELL_GAP * size
+        groups: list[list[int]] = [[0]]
+        right = runs[0][2]
+        for index in range(1, len(runs)):
+            if runs[index][0] - right >= gap:
+                groups.append([index])
+            elif runs[index][0] < runs[groups[-1][0]][0] - gap:
+                # Drawn in another order than it is read: such lines are rare, and cells must not be guessed.
+                return ()
             else:
-                groups.append(list(run))
+                groups[-1].append(index)
+            right = max(right, runs[index][2]) if len(groups[-1]) > 1 else runs[index][2]
         if len(groups) < 2:
             return ()
+        first, last = span
         cells = []
-        for left, bottom, right, top in groups:
-            text = textpage.get_text_bounded(left - 0.5, bottom - 0.5, right + 0.5, top + 0.5)
-            cells.append((" ".join(text.split()), frame.box(left, bottom, right, top)))
-        cells.sort(key=lambda cell: cell[1].left)
+        for number, group in enumerate(groups):
+            stop = last + 1 if number + 1 == len(groups) else self._start_of_run(span, groups[number + 1][0])
+            cells.append(
+                (" ".join(self._text[first:stop].split()), _union(frame.page, [runs[index] for index in group]))
+            )
+            first = stop
         return tuple(cells)
 
-    def _is_bold(self, textpage: pdfium.PdfTextPage, index: int) -> bool:
-        if pdfium_c.FPDFText_GetFontWeight(textpage, index) >= _BOLD_WEIGHT:
+    def _start_of_run(self, span: tuple[int, int], run: int) -> int:
+        """Find the first character of a run: the first up to which there are more rectangles than runs before it."""
+        low, high = span
+        begin = self._character_index(low)
+        while low < high:
+            middle = (low + high) // 2
+            end = self._character_index(middle)
+            if end >= begin and count_rectangles(self._text_page, begin, end - begin + 1) > run:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _is_bold(self, index: int) -> bool:
+        font = get_font(get_text_object(self._text_page, index)) or 0
+        known = self._bold.get(font)
+        if known is None:
+            known = self._bold[font] = bool(font) and self._looks_bold(font)
+        return known
+
+    def _looks_bold(self, font: int) -> bool:
+        if get_font_weight(font) >= _BOLD_WEIGHT:
             return True
-        length = pdfium_c.FPDFText_GetFontInfo(textpage, index, self._name, len(self._name), self._flags)
+        length = get_font_name(font, ctypes.addressof(self._name), len(self._name))
         return bool(length and _BOLD_NAME.search(self._name.value.decode("latin-1")))
+
+
+def _union(page: int, runs: list[_Edges]) -> Box:
+    lefts, tops, rights, bottoms = zip(*runs, strict=True)
+    return Box(page, round(min(lefts), 1), round(min(tops), 1), round(max(rights), 1), round(max(bottoms), 1))
 
 
 def is_vertical_cjk(lines: list[Line]) -> bool:

@@ -17,6 +17,7 @@ _LETTER = re.compile(r"\w")
 _LEADERS = re.compile(r"[.\u2026_\-\u00b7\u2022\u2027=|]")
 _ARABIC = re.compile("[\u0600-\u06ff\ufb50-\ufdff\ufe70-\ufefc]")
 _ASCII_TEXT = (string.ascii_letters + string.digits + string.whitespace).encode()
+_ASCII_SPACE = string.whitespace.encode()
 _MIN_CHARACTERS = 20
 _BAD_SHARE = 0.3
 _PUNCTUATION_SHARE = 0.4
@@ -46,10 +47,10 @@ def judge_layer(text: str) -> LayerVerdict:
     Returns:
         Whether it is garbled; a page with hardly any text never is.
     """
+    if _is_plain(text):
+        return LayerVerdict(is_garbled=False)
     bare = "".join(text.split())
     if len(bare) < _MIN_CHARACTERS:
-        return LayerVerdict(is_garbled=False)
-    if _is_plain(bare):
         return LayerVerdict(is_garbled=False)
     bad = sum(len(match) if match.startswith("(cid") else 1 for match in _BAD.findall(bare))
     if bad >= _BAD_SHARE * len(bare):
@@ -76,12 +77,13 @@ def is_arabic(text: str) -> bool:
     return letters > 0 and len(_ARABIC.findall(text)) >= _ARABIC_SHARE * letters
 
 
-def _is_plain(bare: str) -> bool:
+def _is_plain(text: str) -> bool:
     """Spare a page of mostly Latin words the slow tests: none of them could find anything there."""
-    if _foreign_share(bare) >= _BAD_SHARE or "(cid:" in bare:
-        return False
-    marks = bare.encode("ascii", "ignore").translate(None, _ASCII_TEXT)
-    return len(marks) < (_BAD_SHARE - _foreign_share(bare)) * len(bare)
+    latin = text.encode("ascii", "ignore")
+    foreign = len(text) - len(latin)
+    marks = len(latin.translate(None, _ASCII_TEXT))
+    visible = foreign + len(latin.translate(None, _ASCII_SPACE))
+    return marks + foreign < _BAD_SHARE * visible and "(cid:" not in text
 
 
 def _foreign_share(text: str) -> float:

@@ -23,19 +23,20 @@ _HEADING_SIZE = 1.15
 _TITLE_SIZE = 1.3
 _MAX_HEADING_LINES = 3
 _MAX_HEADING_CHARACTERS = 160
+_MAX_OUTLINE_CHARACTERS = 300
 _MAX_LEVELS = 4
 _MIN_TABLE_LINES = 3
 _COLUMN_TOLERANCE_POINTS = 4.0
 
 
-def running_lines(pages: Sequence[tuple[float, Sequence[Line]]]) -> set[tuple[int, int]]:
+def running_lines(pages: Sequence[tuple[float, Sequence[Line]]]) -> dict[int, set[int]]:
     """Find running heads and feet: lines near the edge that return on many pages, numbers aside.
 
     Args:
         pages: Height in points and lines of each page.
 
     Returns:
-        Pairs of page index and line index.
+        Line indexes by page index.
     """
     places: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
     for page_index, (height, lines) in enumerate(pages):
@@ -46,13 +47,14 @@ def running_lines(pages: Sequence[tuple[float, Sequence[Line]]]) -> set[tuple[in
                 key = "".join(_DIGITS.sub("#", line.text).split())
                 places[key, head].append((page_index, line_index))
     needed = max(_MIN_REPEATS, _REPEAT_SHARE * len(pages))
-    found: set[tuple[int, int]] = set()
+    found: dict[int, set[int]] = defaultdict(set)
     for entries in places.values():
         on_pages = len({page for page, _ in entries})
         # What stands several times on one page is data, such as rows that differ in their numbers.
         if on_pages >= needed and len(entries) <= 1.2 * on_pages:
-            found.update(entries)
-    return found
+            for page_index, line_index in entries:
+                found[page_index].add(line_index)
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,10 @@ class HeadingRules:
         Returns:
             Its level from 1, or 0 if it is none.
         """
-        found = self.outline.get((paragraph.page, _bare(text)))
-        if found is not None:
-            return found
+        if self.outline and len(text) <= _MAX_OUTLINE_CHARACTERS:
+            found = self.outline.get((paragraph.page, _bare(text)))
+            if found is not None:
+                return found
         if not _could_be_heading(paragraph, text):
             return 0
         numbered = _numbered_level(text)
@@ -165,14 +168,14 @@ def _bare(text: str) -> str:
     return "".join(text.split()).casefold()
 
 
-def borderless_table(paragraphs: Sequence[Sequence[Line]]) -> list[list[str]] | None:
+def borderless_table(paragraphs: Sequence[Sequence[Line]]) -> tuple[list[list[str]], tuple[float, ...]] | None:
     """Lay out lines of gap-parted cells as a table where their columns line up.
 
     Args:
         paragraphs: Lines that follow each other, each with at least two cells.
 
     Returns:
-        Rows of cell texts, or None if the cells do not line up.
+        Rows of cell texts and the left edges of the columns, or None if the cells do not line up.
     """
     lines = [line for group in paragraphs for line in group]
     if len(lines) < _MIN_TABLE_LINES:
@@ -187,7 +190,7 @@ def borderless_table(paragraphs: Sequence[Sequence[Line]]) -> list[list[str]] | 
             index = _column_of(columns, box)
             row[index] = f"{row[index]} {text}".strip()
         rows.append(row)
-    return rows
+    return rows, tuple([left for left, _ in columns])
 
 
 def _columns(lines: Sequence[Line]) -> list[tuple[float, float]]:

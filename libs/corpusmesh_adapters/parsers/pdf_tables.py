@@ -1,286 +1,321 @@
-"""Finds ruled tables on a PDF page: rulings by PDFium, the grid by pdfplumber's table functions.
+"""Fills the grids of ruled tables with the text of their cells, turns turned tables upright, and joins their pages."""
 
-pdfplumber's own page reading costs about 200 ms a page; its pure grid functions on PDFium's rulings cost a few.
-"""
-
-import ctypes
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pypdfium2 as pdfium
-import pypdfium2.raw as pdfium_c
-from pdfplumber.table import cells_to_tables, edges_to_intersections, intersections_to_cells, merge_edges
 
-from corpusmesh_adapters.parsers.pdf_lines import Frame
-from corpusmesh_core.documents import Box
+from corpusmesh_adapters.parsers.pdf_calls import handle_of
+from corpusmesh_adapters.parsers.pdf_grid import Grid, find_grids
+from corpusmesh_adapters.parsers.pdf_layout import main_direction
+from corpusmesh_adapters.parsers.pdf_lines import Frame, Line, LineReader
+from corpusmesh_adapters.parsers.pdf_rulings import RulingReader
+from corpusmesh_core.documents import Box, CellSpan
 
-_THIN_POINTS = 3.0
-_MIN_LENGTH_POINTS = 8.0
-_TOLERANCE_POINTS = 3.0
-_MAX_OBJECTS = 20_000
-_MAX_SEGMENTS = 400
-# Beyond this the page is a drawing, and the grid functions take time with the square of the edges.
-_MAX_EDGES = 800
-_MAX_FORM_DEPTH = 3
+_WORD = re.compile(r"\S+")
+# Full-width marks bring their own room, which PDFium takes for a space.
+_WIDE = re.compile("[\u3000-\u303f\uff00-\uff60]")
+_MIN_CELL_GAP_POINTS = 1.5
 _MIN_PARTED_LINES = 3
 _MIN_PARTED_CELLS = 3
-
-_Matrix = tuple[float, float, float, float, float, float]
-_Edge = tuple[float, float, float, float]
-_IDENTITY: _Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+_MIN_TEXTS = 3
+_MIN_FILLED_SHARE = 0.25
+_MIN_HELD_SHARE = 0.98
+_MAX_HELD_SHARE = 1.05
+_MAX_HEADER_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class RuledTable:
-    """A table with rulings.
+class Table:
+    """A table of a page, or of pages that follow each other.
 
     Attributes:
-        box: Where it stands.
+        box: Where it stands, or its part on the last page.
         rows: Cell texts, lines of a cell parted by line breaks; covered cells empty.
-        row_boxes: One box per row, or the table's own where it is turned.
+        row_boxes: One box per row.
         header_row_count: Leading header rows; None where the rulings do not tell.
+        spans: Cells that cover more than one place.
+        edges: Left edges of its columns and the right edge of the last.
     """
 
     box: Box
     rows: tuple[tuple[str, ...], ...]
     row_boxes: tuple[Box, ...]
     header_row_count: int | None
+    spans: tuple[CellSpan, ...] = ()
+    edges: tuple[float, ...] = ()
 
 
-def find_ruled_tables(
-    page: pdfium.PdfPage, textpage: pdfium.PdfTextPage, frame: Frame, direction: int
-) -> list[RuledTable]:
-    """Find the ruled tables of a page.
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A cell with its text, in rows and columns as they are read."""
+
+    row: int
+    column: int
+    row_count: int
+    column_count: int
+    text: str
+
+
+class TableFinder:
+    """Finds the ruled tables of pages."""
+
+    def __init__(self, reader: LineReader) -> None:
+        """Share the reader of the document's lines.
+
+        Args:
+            reader: Has read the page when it is handed over.
+        """
+        self._reader = reader
+        self._rulings = RulingReader()
+
+    def find(self, page: pdfium.PdfPage, frame: Frame) -> list[Table]:
+        """Find the ruled tables of the page whose lines were read last.
+
+        Args:
+            page: The page.
+            frame: Its coordinates.
+
+        Returns:
+            Tables of at least two rows and two columns that hold text, from top to bottom, turned upright.
+        """
+        grids = find_grids(self._rulings.read(handle_of(page), frame))
+        tables = [table for grid in grids if (table := self._table(grid, frame)) is not None]
+        return sorted(tables, key=lambda table: table.box.top)
+
+    def _table(self, grid: Grid, frame: Frame) -> Table | None:
+        box = _edges_box(frame.page, grid.lefts[0], grid.tops[0], grid.lefts[-1], grid.tops[-1])
+        lines = [(span, line) for span, line in self._reader.spans if _inside(line.box, box)]
+        if len(lines) < 2:
+            return None
+        texts = [""] * len(grid.cells)
+        ends: list[Line | None] = [None] * len(grid.cells)
+        for span, line in lines:
+            for index, text, spaced in self._parts(grid, frame, span, line):
+                before = ends[index]
+                if before is None:
+                    joint = ""
+                elif before is line:
+                    joint = " " if spaced and not _WIDE.search(texts[index][-1] + text[0]) else ""
+                else:
+                    joint = "" if before.hyphenated else "\n"
+                texts[index] += joint + text
+                ends[index] = line
+        filled = sum(1 for text in texts if text)
+        # Frames around pictures and forms have a grid too, and next to no text in it.
+        if filled < _MIN_TEXTS or filled < _MIN_FILLED_SHARE * len(texts):
+            return None
+        written = sum(len("".join(line.text.split())) for _, line in lines)
+        celled = sum(len("".join(text.split())) for text in texts)
+        # A grid whose cells miss text of its lines was not the table's: the lines are kept instead.
+        if not _MIN_HELD_SHARE * written <= celled <= _MAX_HELD_SHARE * written:
+            return None
+        return _laid_out(grid, texts, box, main_direction([line for _, line in lines]))
+
+    def _parts(self, grid: Grid, frame: Frame, span: tuple[int, int], line: Line) -> list[tuple[int, str, bool]]:
+        """Part a line by cells: index of the cell, text, and whether a space stands before it."""
+        whole = _cell_of(grid, line.box)
+        if whole >= 0:
+            return [(whole, line.text, False)]
+        inner = [(_cell_of(grid, box), text, True) for text, box in line.cells]
+        if inner and all(index >= 0 for index, _, _ in inner):
+            return inner
+        parts: list[tuple[int, str, bool]] = []
+        for match in _WORD.finditer(self._reader.text, *span):
+            parts.extend(self._word(grid, frame, match.start(), match.group()))
+        return [part for part in parts if part[0] >= 0]
+
+    def _word(self, grid: Grid, frame: Frame, start: int, word: str) -> Iterator[tuple[int, str, bool]]:
+        """Give a word to its cell; where a ruling crosses it, part it only at a gap between its characters."""
+        first = self._reader.character_edges(start, frame)
+        last = self._reader.character_edges(start + len(word) - 1, frame)
+        if first is None or last is None:
+            return
+        begin, end = _cell_around(grid, first), _cell_around(grid, last)
+        if begin == end:
+            yield begin, word, True
+            return
+        places = [self._reader.character_edges(position, frame) for position in range(start, start + len(word))]
+        known = [place if place is not None else first for place in places]
+        pieces = [[0, 1]]
+        for number in range(1, len(word)):
+            if _gap(known[number - 1], known[number]) > _MIN_CELL_GAP_POINTS:
+                pieces.append([number, number + 1])
+            else:
+                pieces[-1][1] = number + 1
+        for left, right in pieces:
+            middle = (
+                (known[left][0] + known[right - 1][2]) / 2,
+                (known[left][1] + known[left][3]) / 2,
+            )
+            turned = abs(known[left][1] - known[right - 1][1]) > abs(known[left][0] - known[right - 1][0])
+            if turned:
+                middle = (middle[0], (known[left][1] + known[right - 1][3]) / 2)
+            yield grid.cell_at(*middle), word[left:right], left == 0
+
+
+def join_pages(first: Table, second: Table) -> Table | None:
+    """Join the parts of a table that goes on over a page break.
 
     Args:
-        page: The page.
-        textpage: Its text.
-        frame: Its coordinates.
-        direction: Quarter turns of its writing, see `Line.direction`; the grid of a turned table is turned upright.
+        first: The last thing on a page.
+        second: The first thing on the next page.
 
     Returns:
-        Tables of at least two rows and two columns that hold text, from top to bottom.
+        One table without the repeated header, or None if they are two tables: columns that do not stand in the same
+        places.
     """
-    edges: list[_Edge] = []
-    for edge in _RulingReader().edges(page):
-        edges.append(edge)
-        if len(edges) > _MAX_EDGES:
-            return []
-    shown = [_displayed(edge, frame) for edge in edges]
-    horizontal = sum(1 for edge in shown if edge["orientation"] == "h")
-    if horizontal < 2 or len(shown) - horizontal < 2:
-        return []
-    merged = merge_edges(shown, _TOLERANCE_POINTS, _TOLERANCE_POINTS, _TOLERANCE_POINTS, _TOLERANCE_POINTS)
-    if len(merged) > _MAX_EDGES:
-        return []
-    cells = intersections_to_cells(edges_to_intersections(merged, _TOLERANCE_POINTS, _TOLERANCE_POINTS))
-    tables = (_table(group, textpage, frame) for group in cells_to_tables(cells))
-    found = sorted((table for table in tables if table is not None), key=lambda table: table.box.top)
-    return [_split_rows(_upright(table, direction)) for table in found]
+    width = len(first.rows[0])
+    if second.box.page != first.row_boxes[-1].page + 1 or len(second.rows[0]) != width:
+        return None
+    header = _repeated_header(first, second)
+    if not header and not _same_columns(first.edges, second.edges):
+        return None
+    skipped = len(first.rows) - header
+    spans = [replace(span, row=span.row + skipped) for span in second.spans if span.row >= header]
+    return Table(
+        second.box,
+        first.rows + second.rows[header:],
+        first.row_boxes + second.row_boxes[header:],
+        first.header_row_count,
+        first.spans + tuple(spans),
+        second.edges,
+    )
 
 
-def _upright(table: RuledTable, direction: int) -> RuledTable:
-    """Turn the grid of a table that is written upwards or downwards, so that its rows are rows of text."""
-    if direction not in (1, 3):
-        return table
-    columns = tuple(zip(*table.rows, strict=True))
-    rows = tuple(column[::-1] for column in columns) if direction == 1 else columns[::-1]
-    return replace(table, rows=rows, row_boxes=(table.box,), header_row_count=None)
+def _repeated_header(first: Table, second: Table) -> int:
+    count = 0
+    most = min(_MAX_HEADER_ROWS, len(first.rows), len(second.rows) - 1)
+    while count < most and any(first.rows[count]) and _bare_row(first.rows[count]) == _bare_row(second.rows[count]):
+        count += 1
+    return count
 
 
-def _split_rows(table: RuledTable) -> RuledTable:
+def _bare_row(row: Sequence[str]) -> list[str]:
+    return ["".join(cell.split()) for cell in row]
+
+
+def _same_columns(first: Sequence[float], second: Sequence[float]) -> bool:
+    return len(first) == len(second) > 0 and all(abs(a - b) <= 6.0 for a, b in zip(first, second, strict=True))
+
+
+def _inside(box: Box, outer: Box) -> bool:
+    x, y = (box.left + box.right) / 2, (box.top + box.bottom) / 2
+    return outer.left <= x <= outer.right and outer.top <= y <= outer.bottom
+
+
+def _cell_of(grid: Grid, box: Box) -> int:
+    y = (box.top + box.bottom) / 2
+    across = grid.cell_at(min(box.left + 1.0, box.right), y)
+    if across != grid.cell_at(max(box.right - 1.0, box.left), y):
+        return -1
+    # A line that is written upwards is as tall as it is long.
+    x = (box.left + box.right) / 2
+    if grid.cell_at(x, box.top + 2.0) != across and box.bottom - box.top > box.right - box.left:
+        return -1
+    return across
+
+
+def _cell_around(grid: Grid, edges: tuple[float, float, float, float]) -> int:
+    return grid.cell_at((edges[0] + edges[2]) / 2, (edges[1] + edges[3]) / 2)
+
+
+def _gap(first: tuple[float, float, float, float], second: tuple[float, float, float, float]) -> float:
+    across = max(second[0] - first[2], first[0] - second[2])
+    along = max(second[1] - first[3], first[1] - second[3])
+    return max(across, along)
+
+
+def _edges_box(page: int, left: float, top: float, right: float, bottom: float) -> Box:
+    return Box(page, round(left, 1), round(top, 1), round(right, 1), round(bottom, 1))
+
+
+def _laid_out(grid: Grid, texts: Sequence[str], box: Box, direction: int) -> Table | None:
+    """Lay cells out in rows as they are read, whichever way the table is turned on the page."""
+    rows, columns = len(grid.tops) - 1, len(grid.lefts) - 1
+    cells = []
+    for cell, text in zip(grid.cells, texts, strict=True):
+        above, left = cell.row, cell.column
+        below, right = rows - cell.row - cell.row_count, columns - cell.column - cell.column_count
+        row, column = ((above, left), (left, below), (below, right), (right, above))[direction]
+        turned = direction in (1, 3)
+        height, width = (cell.column_count, cell.row_count) if turned else (cell.row_count, cell.column_count)
+        cells.append(_Written(row, column, height, width, text))
+    if direction in (1, 3):
+        rows, columns = columns, rows
+    grid_rows = [[""] * columns for _ in range(rows)]
+    for written in cells:
+        grid_rows[written.row][written.column] = written.text
+    if sum(any(row) for row in grid_rows) < 2 or sum(any(column) for column in zip(*grid_rows, strict=True)) < 2:
+        return None
+    boxes = _row_boxes(grid, box, direction)
+    spans = [
+        CellSpan(cell.row, cell.column, cell.row_count, cell.column_count)
+        for cell in cells
+        if cell.row_count * cell.column_count > 1
+    ]
+    header = _header_row_count(cells, rows, columns)
+    edges = grid.lefts if direction in (0, 2) else grid.tops
+    table = Table(box, tuple(map(tuple, grid_rows)), boxes, header, tuple(spans), edges)
+    return _split_rows(table)
+
+
+def _row_boxes(grid: Grid, box: Box, direction: int) -> tuple[Box, ...]:
+    if direction in (0, 2):
+        boxes = [
+            _edges_box(box.page, box.left, top, box.right, bottom)
+            for top, bottom in zip(grid.tops, grid.tops[1:], strict=False)
+        ]
+        return tuple(boxes if direction == 0 else reversed(boxes))
+    boxes = [
+        _edges_box(box.page, left, box.top, right, box.bottom)
+        for left, right in zip(grid.lefts, grid.lefts[1:], strict=False)
+    ]
+    return tuple(boxes if direction == 1 else reversed(boxes))
+
+
+def _header_row_count(cells: Sequence[_Written], rows: int, columns: int) -> int | None:
+    """Find header rows by merged cells: those that the cells of the first row reach down to."""
+    start = 0
+    first = [cell for cell in cells if cell.row == 0]
+    if len(first) == 1 and first[0].column_count == columns:
+        # A title over the whole table goes with the header below it.
+        start = first[0].row_count
+        first = [cell for cell in cells if cell.row == start]
+    end = max((cell.row + cell.row_count for cell in first), default=0)
+    parted = any(cell.column_count > 1 for cell in first) and end - start > 1
+    return end if parted and end < rows and end <= _MAX_HEADER_ROWS else None
+
+
+def _split_rows(table: Table) -> Table:
     """Part rows that rulings enclose together: where at least three cells have the same three lines or more."""
+    heights = [_parted_height(table, index, row) for index, row in enumerate(table.rows)]
+    if max(heights) == 1:
+        return table
+    starts = [sum(heights[:index]) for index in range(len(heights) + 1)]
     rows: list[tuple[str, ...]] = []
     boxes: list[Box] = []
-    one_each = len(table.row_boxes) == len(table.rows)
-    for index, row in enumerate(table.rows):
-        heights = [cell.count("\n") + 1 for cell in row if cell]
-        height = heights[0] if heights else 1
-        parted = height >= _MIN_PARTED_LINES and len(heights) >= _MIN_PARTED_CELLS and len(set(heights)) == 1
+    for height, row, box in zip(heights, table.rows, table.row_boxes, strict=True):
         lines = [cell.split("\n") if cell else [""] * height for cell in row]
-        rows.extend(zip(*lines, strict=True) if parted else [row])
-        if one_each:
-            boxes.extend([table.row_boxes[index]] * (height if parted else 1))
-    return replace(table, rows=tuple(rows), row_boxes=tuple(boxes) if one_each else table.row_boxes)
-
-
-def _displayed(edge: _Edge, frame: Frame) -> dict[str, Any]:
-    box = frame.box(*edge)
-    flat = box.bottom - box.top <= box.right - box.left
-    if flat:
-        middle = (box.top + box.bottom) / 2
-        return _edge("h", box.left, middle, box.right, middle)
-    middle = (box.left + box.right) / 2
-    return _edge("v", middle, box.top, middle, box.bottom)
-
-
-def _edge(orientation: str, x0: float, top: float, x1: float, bottom: float) -> dict[str, Any]:
-    return {
-        "orientation": orientation,
-        "object_type": "line",
-        "x0": x0,
-        "x1": x1,
-        "top": top,
-        "bottom": bottom,
-        "doctop": top,
-        "width": x1 - x0,
-        "height": bottom - top,
-    }
-
-
-class _RulingReader:
-    """Reads straight rulings of a page, those inside form objects included, in PDF coordinates."""
-
-    def __init__(self) -> None:
-        self._bounds = tuple(ctypes.c_float() for _ in range(4))
-        self._x, self._y = ctypes.c_float(), ctypes.c_float()
-        self._matrix = pdfium_c.FS_MATRIX()
-
-    def edges(self, page: pdfium.PdfPage) -> Iterator[_Edge]:
-        count = min(pdfium_c.FPDFPage_CountObjects(page), _MAX_OBJECTS)
-        for index in range(count):
-            yield from self._object(pdfium_c.FPDFPage_GetObject(page, index), _IDENTITY, 0)
-
-    def _object(self, item: Any, outer: _Matrix, depth: int) -> Iterator[_Edge]:
-        kind = pdfium_c.FPDFPageObj_GetType(item)
-        if kind == pdfium_c.FPDF_PAGEOBJ_PATH:
-            yield from self._path(item, outer)
-        elif kind == pdfium_c.FPDF_PAGEOBJ_FORM and depth < _MAX_FORM_DEPTH:
-            inner = _multiplied(self._own_matrix(item), outer)
-            for index in range(min(pdfium_c.FPDFFormObj_CountObjects(item), _MAX_OBJECTS)):
-                yield from self._object(pdfium_c.FPDFFormObj_GetObject(item, index), inner, depth + 1)
-
-    def _path(self, item: Any, outer: _Matrix) -> Iterator[_Edge]:
-        if not pdfium_c.FPDFPageObj_GetBounds(item, *self._bounds):
-            return
-        left, bottom, right, top = (value.value for value in self._bounds)
-        width, height = right - left, top - bottom
-        if max(width, height) < _MIN_LENGTH_POINTS:
-            return
-        if min(width, height) <= _THIN_POINTS:
-            yield _moved((left, bottom, right, top), outer)
-            return
-        count = pdfium_c.FPDFPath_CountSegments(item)
-        if count <= _MAX_SEGMENTS:
-            matrix = _multiplied(self._own_matrix(item), outer)
-            yield from self._segments(item, count, matrix)
-
-    def _segments(self, item: Any, count: int, matrix: _Matrix) -> Iterator[_Edge]:
-        start = last = (0.0, 0.0)
-        for index in range(count):
-            segment = pdfium_c.FPDFPath_GetPathSegment(item, index)
-            kind = pdfium_c.FPDFPathSegment_GetType(segment)
-            pdfium_c.FPDFPathSegment_GetPoint(segment, self._x, self._y)
-            point = _apply(matrix, self._x.value, self._y.value)
-            if kind == pdfium_c.FPDF_SEGMENT_MOVETO:
-                start = point
-            elif kind == pdfium_c.FPDF_SEGMENT_LINETO:
-                yield from _straight(last, point)
-            if pdfium_c.FPDFPathSegment_GetClose(segment):
-                yield from _straight(point, start)
-            last = point
-
-    def _own_matrix(self, item: Any) -> _Matrix:
-        if not pdfium_c.FPDFPageObj_GetMatrix(item, self._matrix):
-            return _IDENTITY
-        matrix = self._matrix
-        return (matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f)
-
-
-def _straight(first: tuple[float, float], second: tuple[float, float]) -> Iterator[_Edge]:
-    width, height = abs(first[0] - second[0]), abs(first[1] - second[1])
-    if min(width, height) <= 1.0 and max(width, height) >= _MIN_LENGTH_POINTS:
-        yield (
-            min(first[0], second[0]),
-            min(first[1], second[1]),
-            max(first[0], second[0]),
-            max(first[1], second[1]),
+        rows.extend(zip(*lines, strict=True) if height > 1 else [row])
+        step = (box.bottom - box.top) / height
+        boxes.extend(
+            _edges_box(box.page, box.left, box.top + step * part, box.right, box.top + step * (part + 1))
+            for part in range(height)
         )
+    spans = [
+        CellSpan(starts[span.row], span.column, starts[span.row + span.row_count] - starts[span.row], span.column_count)
+        for span in table.spans
+        if span.row_count > 1 or heights[span.row] == 1
+    ]
+    return replace(table, rows=tuple(rows), row_boxes=tuple(boxes), spans=tuple(spans))
 
 
-def _apply(matrix: _Matrix, x: float, y: float) -> tuple[float, float]:
-    a, b, c, d, e, f = matrix
-    return a * x + c * y + e, b * x + d * y + f
-
-
-def _multiplied(inner: _Matrix, outer: _Matrix) -> _Matrix:
-    a, b, c, d, e, f = inner
-    x, y = _apply(outer, e, f)
-    across, down = outer[:2], outer[2:4]
-    return (
-        a * across[0] + b * down[0],
-        a * across[1] + b * down[1],
-        c * across[0] + d * down[0],
-        c * across[1] + d * down[1],
-        x,
-        y,
-    )
-
-
-def _moved(edge: _Edge, outer: _Matrix) -> _Edge:
-    x0, y0 = _apply(outer, edge[0], edge[1])
-    x1, y1 = _apply(outer, edge[2], edge[3])
-    return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
-
-
-def _table(cells: Sequence[_Edge], textpage: pdfium.PdfTextPage, frame: Frame) -> RuledTable | None:
-    lefts, tops = _clusters(cell[0] for cell in cells), _clusters(cell[1] for cell in cells)
-    if len(lefts) < 2 or len(tops) < 2 or len(cells) < 4:
-        return None
-    grid = [[""] * len(lefts) for _ in tops]
-    height = bottom = 1
-    spanned = False
-    for left, top, right, low in cells:
-        row, column = _index(tops, top), _index(lefts, left)
-        text = _text(textpage, frame, left, top, right, low)
-        grid[row][column] = f"{grid[row][column]}\n{text}".strip("\n")
-        if row == 0:
-            bottom = sum(1 for other in tops if other < low - _TOLERANCE_POINTS)
-            height = max(height, bottom)
-            spanned = spanned or sum(1 for other in lefts if left - 1 < other < right - _TOLERANCE_POINTS) > 1
-    filled = sum(1 for row_cells in grid for text in row_cells if text)
-    # Frames around pictures and forms have a grid too, and next to no text in it.
-    if filled < 3 or filled * 4 < len(cells) or sum(any(row_cells) for row_cells in grid) < 2:
-        return None
-    box = Box(
-        frame.page,
-        min(cell[0] for cell in cells),
-        min(cell[1] for cell in cells),
-        max(cell[2] for cell in cells),
-        max(cell[3] for cell in cells),
-    )
-    ends = [*tops[1:], box.bottom]
-    row_boxes = tuple(Box(frame.page, box.left, top, box.right, end) for top, end in zip(tops, ends, strict=True))
-    header = height if spanned and 1 < height < len(tops) else None
-    return RuledTable(box, tuple(map(tuple, grid)), row_boxes, header)
-
-
-def _text(textpage: pdfium.PdfTextPage, frame: Frame, left: float, top: float, right: float, bottom: float) -> str:
-    x0, y0, x1, y1 = _stored(frame, left, top, right, bottom)
-    text: str = textpage.get_text_bounded(x0, y0, x1, y1)
-    text = text.replace("\ufffe", "").replace("\x02", "")
-    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
-
-
-def _stored(frame: Frame, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
-    """Map a displayed rectangle back to PDF coordinates: left, bottom, right, top."""
-    if frame.rotation == 90:
-        return frame.left + top, frame.bottom + left, frame.left + bottom, frame.bottom + right
-    if frame.rotation == 180:
-        return frame.right - right, frame.bottom + top, frame.right - left, frame.bottom + bottom
-    if frame.rotation == 270:
-        return frame.right - bottom, frame.top - right, frame.right - top, frame.top - left
-    return frame.left + left, frame.top - bottom, frame.left + right, frame.top - top
-
-
-def _clusters(values: Iterator[float]) -> list[float]:
-    found: list[float] = []
-    for value in sorted(values):
-        if not found or value - found[-1] > _TOLERANCE_POINTS:
-            found.append(value)
-    return found
-
-
-def _index(clusters: Sequence[float], value: float) -> int:
-    return max(index for index, start in enumerate(clusters) if start <= value + 0.01)
+def _parted_height(table: Table, index: int, row: Sequence[str]) -> int:
+    counts = [cell.count("\n") + 1 for cell in row if cell]
+    height = counts[0] if counts else 1
+    if height < _MIN_PARTED_LINES or len(counts) < _MIN_PARTED_CELLS or len(set(counts)) > 1:
+        return 1
+    covered = any(span.row <= index < span.row + span.row_count and span.row_count > 1 for span in table.spans)
+    return 1 if covered and any(span.row == index and span.row_count > 1 for span in table.spans) else height
