@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from corpusmesh_adapters.parsers.cleaning import clean, one_line
 from corpusmesh_adapters.parsers.failures import empty, over_limit
-from corpusmesh_adapters.parsers.grids import guess_header_row_count, kept_spans
+from corpusmesh_adapters.parsers.grids import guess_header_row_count, header_rows_with_spans, kept_spans
 from corpusmesh_adapters.parsers.languages import believed_language, detect_language, foreign_language
 from corpusmesh_adapters.parsers.source import Source
 from corpusmesh_core.chunking.tables import table_text
@@ -152,7 +152,13 @@ class DocumentBuilder:
         self.count_rows(len(kept), len(kept) * width)
         text = table_text(kept)
         self._count(len(text))
-        headers = guess_header_row_count(kept) if header_row_count is None else min(header_row_count, len(kept))
+        placed = kept_spans(spans, numbers, width)
+        headers = header_row_count
+        if headers is None or headers == 1:
+            headers = max(guess_header_row_count(kept, placed), headers or 0)
+        headers = min(headers, len(kept))
+        reach = header_rows_with_spans(headers, placed)
+        headers = reach if reach < len(kept) else headers
         self._blocks.append(
             Block(
                 BlockKind.TABLE,
@@ -160,7 +166,7 @@ class DocumentBuilder:
                 page=page,
                 boxes=places,
                 heading_path=tuple(title for _, title in self._path),
-                table=Table(tuple(kept), headers, kept_spans(spans, numbers, width)),
+                table=Table(tuple(kept), headers, placed),
                 line=line,
                 confidence=confidence,
             )

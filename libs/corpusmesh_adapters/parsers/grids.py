@@ -10,6 +10,8 @@ from corpusmesh_core.documents import CellSpan
 from corpusmesh_core.ports.parsing import ParseLimits
 
 MAX_COLUMNS = 1_000
+_MAX_LABEL_CHARACTERS = 60
+_MAX_MORE_HEADER_ROWS = 2
 
 
 class Grid:
@@ -139,21 +141,54 @@ def kept_spans(spans: Iterable[CellSpan], numbers: Sequence[int], width: int) ->
     return tuple(kept)
 
 
-def guess_header_row_count(rows: Sequence[Sequence[str]]) -> int:
-    """Guess whether a table's first row is its header, where the format does not say.
+def header_rows_with_spans(header_row_count: int, spans: Iterable[CellSpan]) -> int:
+    """Count the rows that cells of the header reach down to.
+
+    Args:
+        header_row_count: Leading rows that are headers as far as is known.
+        spans: Cells that cover more than one place.
+
+    Returns:
+        At least `header_row_count`, at most two more.
+    """
+    reach = header_row_count
+    for span in spans:
+        if span.row < header_row_count:
+            reach = max(reach, min(span.row + span.row_count, header_row_count + _MAX_MORE_HEADER_ROWS))
+    return reach
+
+
+def guess_header_row_count(rows: Sequence[Sequence[str]], spans: Iterable[CellSpan] = ()) -> int:
+    """Guess whether a table's first rows are its header, where the format does not say.
 
     Args:
         rows: Rows of equal length.
+        spans: Cells that cover more than one place.
 
     Returns:
-        1 if the first of at least three rows is full of different short labels that are no numbers, else 0. A wrong 1
-        only repeats a row where a long table is split.
+        2 if a cell of the first row stands above several of the second, which are labels too; 1 if the first of at
+        least three rows is full of different short labels that are no numbers, else 0. A wrong 1 only repeats a row
+        where a long table is split.
     """
     if len(rows) < 3 or len(rows[0]) < 2:
         return 0
-    first = rows[0]
-    labels = all(cell and len(cell) <= 60 and not cell[0].isdigit() for cell in first)
-    return 1 if labels and len(set(first)) == len(first) else 0
+    first = list(rows[0])
+    has_groups = False
+    for span in spans:
+        if span.row == 0 and span.column_count > 1 and first[span.column]:
+            has_groups = True
+            first[span.column : span.column + span.column_count] = [first[span.column]] * span.column_count
+    if not all(map(_is_label, first[has_groups:])):
+        return 0
+    if has_groups:
+        # Below groups of columns stand the columns' own names, beside an empty corner.
+        below = [cell for cell in rows[1] if cell]
+        return 2 if not rows[1][0] and below and all(map(_is_label, below)) else 1
+    return 1 if len(set(first)) == len(first) else 0
+
+
+def _is_label(cell: str) -> bool:
+    return bool(cell) and len(cell) <= _MAX_LABEL_CHARACTERS and not cell[0].isdigit()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _powerpoint_97(source: Source) -> ParsedDocument:
 _PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
     Format.PDF: lambda source: parse_pdf(source, parse_source),
     Format.DOCX: lambda source: parse_docx(source, parse_source),
-    Format.PPTX: parse_pptx,
+    Format.PPTX: lambda source: parse_pptx(source, parse_source),
     Format.XLSX: lambda source: parse_spreadsheet(source, Format.XLSX),
     Format.ODS: lambda source: parse_spreadsheet(source, Format.ODS),
     Format.ODT: lambda source: parse_odf(source, Format.ODT),

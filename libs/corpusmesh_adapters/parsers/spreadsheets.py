@@ -2,7 +2,7 @@
 
 import datetime
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, PasswordError, SheetTypeEnum, load_workbook
 
@@ -10,9 +10,10 @@ from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source
 from corpusmesh_adapters.parsers.failures import corrupt, encrypted, over_limit
 from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.packages import open_package, read_member, refuse_entities
-from corpusmesh_core.documents import BlockKind, ParsedDocument
+from corpusmesh_core.documents import BlockKind, CellSpan, ParsedDocument
 
 _MIDNIGHT = datetime.time()
+_Range = tuple[int, int, int, int]
 # What calamine holds in memory for a sheet is the rectangle around its filled cells, about 32 bytes a cell.
 _MAX_RECTANGLE_FACTOR = 5
 
@@ -69,7 +70,8 @@ def _add_sheet(builder: DocumentBuilder, sheet: CalamineSheet, number: int, sour
     if rectangle > _MAX_RECTANGLE_FACTOR * source.limits.max_cells:
         raise over_limit("max_cells", source.limits.max_cells, f"sheet {number} spans {rectangle} cells")
     opened = False
-    for table in _tables(sheet.iter_rows()):
+    ranges = _merged_ranges(sheet)
+    for first_row, first_column, table in _tables(sheet.iter_rows(), ranges):
         if not opened:
             builder.add(BlockKind.HEADING, sheet.name, level=1, page=number)
             opened = True
@@ -77,25 +79,54 @@ def _add_sheet(builder: DocumentBuilder, sheet: CalamineSheet, number: int, sour
             # A lone cell is a title or a note, not a table.
             builder.add(BlockKind.PARAGRAPH, next(filter(None, table[0])), page=number)
         else:
-            builder.add_table(table, page=number)
+            builder.add_table(table, spans=_spans(ranges, first_row, first_column, table), page=number)
 
 
-def _tables(rows: Iterable[Sequence[object]]) -> Iterator[list[list[str]]]:
+def _tables(
+    rows: Iterable[Sequence[object]], ranges: Mapping[int, list[_Range]]
+) -> Iterator[tuple[int, int, list[list[str]]]]:
+    """Part rows at empty ones; with each table, the place of its first cell in the rectangle of filled cells."""
     table: list[list[str]] = []
-    for row in rows:
+    start = covered_to = 0
+    for index, row in enumerate(rows):
         cells = [cell_text(cell) for cell in row]
         if any(cells):
+            if not table:
+                start = index
             table.append(cells)
+            if index in ranges and sum(map(bool, cells)) > 1:
+                covered_to = max(covered_to, max(last for _, _, last, _ in ranges[index]))
+        elif table and index <= covered_to:
+            table.append(cells)  # nothing but the lower parts of merged cells
         elif table:
-            yield _narrowed(table)
+            yield start, *_narrowed(table)
             table = []
     if table:
-        yield _narrowed(table)
+        yield start, *_narrowed(table)
 
 
-def _narrowed(table: list[list[str]]) -> list[list[str]]:
-    first = min(next(index for index, cell in enumerate(row) if cell) for row in table)
-    return [row[first:] for row in table]
+def _narrowed(table: list[list[str]]) -> tuple[int, list[list[str]]]:
+    first = min(next((index for index, cell in enumerate(row) if cell), len(row)) for row in table)
+    return first, [row[first:] for row in table]
+
+
+def _merged_ranges(sheet: CalamineSheet) -> Mapping[int, list[_Range]]:
+    """Sort merged ranges by their first row; both count from the first filled cell."""
+    found: dict[int, list[_Range]] = {}
+    top, left = sheet.start or (0, 0)
+    for (row, column), (last_row, last_column) in sheet.merged_cell_ranges or ():
+        found.setdefault(row - top, []).append((row - top, column - left, last_row - top, last_column - left))
+    return found
+
+
+def _spans(
+    ranges: Mapping[int, list[_Range]], first_row: int, first_column: int, table: Sequence[Sequence[str]]
+) -> Iterator[CellSpan]:
+    for index in range(len(table)):
+        for row, column, last_row, last_column in ranges.get(first_row + index, ()):
+            if column >= first_column and table[index][column - first_column : column - first_column + 1] != [""]:
+                rows = min(last_row, first_row + len(table) - 1) - row + 1
+                yield CellSpan(index, column - first_column, rows, last_column - column + 1)
 
 
 def cell_text(value: object) -> str:
