@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from corpusmesh_core.documents import Block, BlockKind, Chunk, ChunkRole
+from corpusmesh_core.enrichment.lines import one_line
 from corpusmesh_core.enrichment.placement import place_blocks, text_chunks
-from corpusmesh_core.enrichment.statements import one_line
 from corpusmesh_core.enrichment.values import IMAGE_CAPTION_PREFIX
 
 _CAPTION_LIKE: Final = re.compile(

@@ -17,6 +17,7 @@ from typing import Final
 
 from corpusmesh_core.documents import Chunk
 from corpusmesh_core.enrichment.statements import IDEOGRAPH
+from corpusmesh_core.enrichment.values import IMAGE_CAPTION_PREFIX
 from corpusmesh_core.text import analyze, is_stop_word
 
 _MAX_PHRASE_WORDS: Final = 3
@@ -28,6 +29,7 @@ _PHRASE_BONUS: Final = 0.3
 _HEADING_BOOST: Final = 1.6
 _NAME_BOOST: Final = 1.25
 _BREAK: Final = re.compile(r"[^\w\s+#'’./:\-·]+|[.:](?=\s|$)|\n+|\s[-–—]\s", re.UNICODE)
+_ROMAN: Final = re.compile(r"(?=..)x{0,3}(?:ix|iv|v?i{0,3})")
 _NUMBER: Final = re.compile(r"[\d.,:/\-%]+")
 # Words that are no function words and say nothing about a topic in any document.
 _COMMON_ENGLISH: Final = """
@@ -44,6 +46,7 @@ includes included including contain contains containing provide provides provide
 requires required mean means called refer refers say says said must shall might cannot may mr mrs ms dr
 """
 _COMMON_CHINESE: Final = """
+本文 两种 三种 几种 多种 两个 三个 有 中的 上的 下的 里的 来说 一下 之一 位 名 家 份 张 件
 可以 能够 能 需要 应该 应当 必须 可能 进行 使用 通过 根据 按照 其中 例如 比如 包括 包含 以下 以上
 如下 这个 这些 那些 那个 这种 这样 那样 一种 一些 这里 那里 因此 所以 因为 由于 如果 虽然 但是 不过
 然而 并且 而且 或者 还是 以及 同时 此外 另外 其他 其它 各种 各 每 每个 某 某些 任何 所有 全部 部分
@@ -173,7 +176,7 @@ def _pattern(words: _Phrase) -> "re.Pattern[str]":
 def _count(text: str) -> _Counts:
     times: Counter[_Phrase] = Counter()
     whole: set[_Phrase] = set()
-    for piece in _BREAK.split(text):
+    for piece in _BREAK.split(text.removeprefix(IMAGE_CAPTION_PREFIX)):
         run: list[str] = []
         for word in (*analyze(piece).coarse, ""):
             if word and not _is_empty_word(word):
@@ -207,6 +210,9 @@ def _joined(words: Sequence[str]) -> str:
 
 @lru_cache(maxsize=100_000)
 def _is_empty_word(word: str) -> bool:
+    # A lone letter is an initial, a list's label or a variable; it does not even belong to a phrase.
+    if (len(word) == 1 and word.isascii()) or _ROMAN.fullmatch(word):
+        return True
     return word in _COMMON or is_stop_word(word) or _NUMBER.fullmatch(word) is not None or len(word) > _MAX_WORD
 
 

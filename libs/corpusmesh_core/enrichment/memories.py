@@ -1,8 +1,8 @@
 """Memory without a model: what a document is about, topic by topic, with the key sentences on each.
 
 MemoRAG (seed `003_67b62910d2d3a085.txt`) keeps pairs of topic and details as a global memory; a vague question finds a
-pair, and its words and chunks lead on. Here a topic is a heading, or the best keywords where there is none, and the
-details are its section's most central sentences.
+pair, and its words and chunks lead on. Here a topic is what a heading says, or the best keywords where there is none,
+and the details are its section's most central sentences.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,10 @@ from itertools import groupby
 from typing import Final
 
 from corpusmesh_core.documents import Chunk
+from corpusmesh_core.enrichment.headings import topic_of
 from corpusmesh_core.enrichment.keywords import extract_keywords
-from corpusmesh_core.enrichment.statements import centrality, is_running_text, one_line, pick_central, statements_of
+from corpusmesh_core.enrichment.lines import one_line
+from corpusmesh_core.enrichment.statements import centrality, is_running_text, pick_central, statements_of
 from corpusmesh_core.enrichment.summaries import join_sentences
 from corpusmesh_core.ports.embedding import TextTokenizer
 
@@ -74,7 +76,7 @@ def extract_memories(chunks: Sequence[Chunk], counter: TextTokenizer, *, title: 
                 pairs.extend(
                     pair for chunk in part if (pair := _pair(_spoken(keywords[chunk.position]), (), [chunk], counter))
                 )
-            elif pair := _pair(one_line(path[-1]), path[-2:], part, counter):
+            elif pair := _pair(topic_of(path[-1]) or title or one_line(path[-1]), path[-2:], part, counter):
                 pairs.append(pair)
     return pairs
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from corpusmesh_core.citation.weights import telling_terms
 from corpusmesh_core.documents import Chunk
-from corpusmesh_core.enrichment.statements import IDEOGRAPH, is_chinese, one_line, statements_of
+from corpusmesh_core.enrichment.headings import topic_of
+from corpusmesh_core.enrichment.statements import IDEOGRAPH, is_chinese, statements_of
 
 MAX_PER_CHUNK: Final = 40
 """Most statements of one chunk."""
@@ -75,7 +76,7 @@ def _standing_alone(sentence: str) -> str:
 
 
 def _with_heading(statement: str, heading_path: Sequence[str]) -> str:
-    heading = one_line(heading_path[-1]) if heading_path else ""
+    heading = topic_of(heading_path[-1]) if heading_path else ""
     if not heading or len(heading) > _MAX_HEADING_CHARACTERS or telling_terms(heading) & telling_terms(statement):
         return statement
     return f"{heading}：{statement}" if IDEOGRAPH.search(statement) else f"{heading}: {statement}"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corpusmesh_core.documents import Chunk
-from corpusmesh_core.enrichment.statements import is_chinese, one_line, statements_of
+from corpusmesh_core.enrichment.headings import is_list_heading, topic_of
+from corpusmesh_core.enrichment.statements import is_chinese, statements_of
 from corpusmesh_core.text import analyze, is_stop_word
 
 MAX_QUESTION_CHARACTERS: Final = 300
@@ -104,40 +105,30 @@ _ASKING: Final = re.compile(
     r"^(?:what|who|when|where|why|how|which|is|are|do|does|can|should)\b.+|.*(?:什么|如何|怎么|怎样|哪些|为何|为什么|是否|多少).*",
     re.IGNORECASE,
 )
-_NUMBERING: Final = re.compile(
-    r"^(?:第[\d一二三四五六七八九十百零〇]{1,6}[章节条编篇部分]{1,2}\s*|[\d一二三四五六七八九十]{1,3}[、.．]\s*|\d+(?:\.\d+)*\.?\s+|"
-    r"[(（][\d一二三四五六七八九十]{1,3}[)）]\s*|(?:chapter|section|part|article|appendix)\s+[\divxlc]+[.:\s]\s*)+",
-    re.IGNORECASE,
-)
-# Headings that any document has: a question about them says nothing.
-_EMPTY_ENGLISH: Final = """
-introduction overview summary conclusion conclusions abstract contents background references appendix preface notes
-general example examples discussion results foreword index acknowledgements acknowledgments
-"""
-_EMPTY_CHINESE: Final = """
-目录 概述 简介 引言 前言 总则 附则 附录 摘要 结论 小结 总结 背景 参考文献 说明 其他 概况 序言 致谢 正文
-"""
-_EMPTY_HEADINGS: Final = frozenset(_EMPTY_ENGLISH.split()) | frozenset(_EMPTY_CHINESE.split())
 
 
-def rule_questions(chunk: Chunk, *, count: int) -> tuple[str, ...]:
-    """Find questions that a chunk plainly answers.
+def rule_questions(chunks: Sequence[Chunk], *, count: int) -> list[tuple[str, ...]]:
+    """Find questions that the chunks of a document plainly answer.
 
     Args:
-        chunk: A chunk of running text, or of any kind for what its heading asks.
-        count: Most questions.
+        chunks: Chunks in reading order.
+        count: Most questions of a chunk.
 
     Returns:
-        Questions in the chunk's language, those from its sentences first; possibly none.
+        Questions of each chunk in the language of what they are about, those from its sentences first; possibly none.
+        No question is asked twice in a document: what a heading asks is asked of the first chunk below it.
     """
-    found: dict[str, str] = {}
-    for question in (*_from_statements(chunk), *_from_heading(chunk)):
-        key = "".join(analyze(question).coarse)
-        if len(question) <= MAX_QUESTION_CHARACTERS:
-            found.setdefault(key, question)
-        if len(found) == count:
-            break
-    return tuple(found.values())
+    asked: set[str] = set()
+    found: list[tuple[str, ...]] = []
+    for chunk in chunks:
+        own: list[str] = []
+        for question in (*_from_statements(chunk), *_from_heading(chunk)):
+            key = "".join(analyze(question).coarse)
+            if key not in asked and len(question) <= MAX_QUESTION_CHARACTERS and len(own) < count:
+                own.append(question)
+                asked.add(key)
+        found.append(tuple(own))
+    return found
 
 
 def _from_statements(chunk: Chunk) -> Iterator[str]:
@@ -199,8 +190,10 @@ def _is_chinese_subject(subject: str) -> bool:
 def _from_heading(chunk: Chunk) -> Sequence[str]:
     """Ask about the innermost heading that says something."""
     for heading in reversed(chunk.heading_path):
-        topic = _NUMBERING.sub("", one_line(heading)).strip(" .:：、")
-        if len(topic) < 2 or topic.casefold() in _EMPTY_HEADINGS or len(topic) > MAX_QUESTION_CHARACTERS // 2:
+        if is_list_heading(heading):
+            return []
+        topic = topic_of(heading)
+        if not topic or len(topic) > MAX_QUESTION_CHARACTERS // 2:
             continue
         if topic.endswith(("?", "？")):
             return [topic]

@@ -1,7 +1,7 @@
 """Sentences of chunks that say something by themselves, and how central each is to its neighbours."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from corpusmesh_core.citation.sentences import split_sentences
 from corpusmesh_core.citation.weights import telling_terms, term_weights
 from corpusmesh_core.documents import BlockKind, Chunk, ChunkRole
+from corpusmesh_core.enrichment.headings import is_list_heading
+from corpusmesh_core.enrichment.lines import one_line
 
 MAX_SENTENCES: Final = 300
 """Most sentences that are compared with each other; of more, the ones with the weightiest terms are taken."""
@@ -21,8 +23,7 @@ _TERMINATORS: Final = ".!。！；;…”\"'’）)」』"
 _LEAD: Final = re.compile(
     r"^(?:\s*(?:[-*+•·▪►]|\d{1,3}[.)、](?!\d)|[(（][\d一二三四五六七八九十a-z]{1,3}[)）]|[①-⑳]|#{1,6})\s*)+"
 )
-_BLANKS: Final = re.compile(r"\s+")
-_BETWEEN_IDEOGRAPHS: Final = re.compile(r"(?<=[\u3000-\u303f\u3400-\u9fff\uff00-\uffef])\s+(?=[\u3400-\u9fff])")
+_LEADERS: Final = re.compile(r"(?:\.\s?){4,}|…{2,}|\s\.\s\d+$")
 _DAMPING: Final = 0.85
 _STEP_COUNT: Final = 40
 _LEAD_SHARE: Final = 0.5
@@ -54,7 +55,7 @@ def is_running_text(chunk: Chunk) -> bool:
     return chunk.role is ChunkRole.TEXT and chunk.block_kind in _RUNNING_TEXT
 
 
-def statements_of(text: str, headings: Collection[str] = ()) -> list[str]:
+def statements_of(text: str, headings: Sequence[str] = ()) -> list[str]:
     """Cut a text into the sentences that say something by themselves.
 
     Args:
@@ -63,8 +64,10 @@ def statements_of(text: str, headings: Collection[str] = ()) -> list[str]:
 
     Returns:
         Sentences in order on one line each, bullets left out; no headings, questions, table rows, fragments or
-        sentences over 500 characters.
+        sentences over 500 characters; none below a heading such as "Contents" or "References".
     """
+    if headings and is_list_heading(headings[-1]):
+        return []
     left_out = {heading.strip() for heading in headings}
     found: list[str] = []
     for span in split_sentences(text):
@@ -77,18 +80,6 @@ def statements_of(text: str, headings: Collection[str] = ()) -> list[str]:
     return found
 
 
-def one_line(text: str) -> str:
-    """Write a text on one line, without the blanks that a page's width left between Chinese characters.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The line.
-    """
-    return _BETWEEN_IDEOGRAPHS.sub("", _BLANKS.sub(" ", text)).strip()
-
-
 def _is_statement(sentence: str) -> bool:
     if not sentence or len(sentence) > _MAX_CHARACTERS or sentence[-1] not in _TERMINATORS:
         return False
@@ -96,7 +87,9 @@ def _is_statement(sentence: str) -> bool:
         return False
     if is_chinese(sentence):
         return len(IDEOGRAPH.findall(sentence)) >= _MIN_IDEOGRAPHS
-    return len(sentence.split()) >= _MIN_WORDS
+    # What begins in lower case was torn from its beginning by a page, a column or a chunk (but "iPhone …").
+    is_torn = sentence[0].islower() and not sentence[1:2].isupper()
+    return not is_torn and len(sentence.split()) >= _MIN_WORDS and _LEADERS.search(sentence) is None
 
 
 def centrality(sentences: Sequence[str], *, towards: Iterable[str] = ()) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corpusmesh_core.documents import Block, BlockKind, Box, Chunk
+from corpusmesh_core.enrichment.headings import is_list_heading
 from corpusmesh_core.enrichment.placement import pages_of, place_blocks
 from corpusmesh_core.enrichment.settings import SummaryScope
 from corpusmesh_core.enrichment.statements import centrality, is_chinese, pick_central, statements_of
@@ -154,7 +155,7 @@ def _passage(
     places: Sequence[range],
     also: set[int],
 ) -> Passage | None:
-    read = [index for index in indices if blocks[index].kind in _READ_KINDS and blocks[index].text.strip()]
+    read = [index for index in indices if _is_read(blocks[index])]
     held = also | {place for index in read for place in places[index]}
     if not read or not held:
         return None
@@ -171,3 +172,10 @@ def _passage(
         boxes=tuple(box for index in read for box in blocks[index].boxes),
         heading_path=(*first.heading_path, first.text.strip()) if is_section else first.heading_path,
     )
+
+
+def _is_read(block: Block) -> bool:
+    """Say whether a block belongs to a summary's text: a list of other places does not."""
+    if block.kind not in _READ_KINDS or not block.text.strip():
+        return False
+    return not (block.heading_path and is_list_heading(block.heading_path[-1]))

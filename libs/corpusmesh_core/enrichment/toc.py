@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from corpusmesh_core.documents import BlockKind, Chunk, ParsedDocument
+from corpusmesh_core.enrichment.lines import one_line
 from corpusmesh_core.enrichment.placement import pages_of, place_blocks
-from corpusmesh_core.enrichment.statements import one_line
 from corpusmesh_core.ports.embedding import TextTokenizer
 
 MAX_TITLE_TOKENS: Final = 22

@@ -81,13 +81,9 @@ async def add_questions(draft: Draft, asker: Asker | None) -> None:
                 task, draft.items(wanted), lambda _, entry: read_questions(entry, count=settings.count)
             )
             draft.warn_of_failures("questions", answers.failures)
-    ruled = await asyncio.to_thread(
-        lambda: {
-            chunk.position: rule_questions(chunk, count=settings.count)
-            for chunk in wanted
-            if chunk.position not in answers.values
-        }
-    )
+    rest = [chunk for chunk in wanted if chunk.position not in answers.values]
+    found_by_rule = await asyncio.to_thread(rule_questions, rest, count=settings.count)
+    ruled = dict(zip((chunk.position for chunk in rest), found_by_rule, strict=True))
     changed: dict[int, Chunk] = {}
     for chunk in texts:
         is_answered = chunk.position in answers.values
