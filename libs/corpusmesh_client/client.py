@@ -4,13 +4,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from corpusmesh.ingest.v1 import knowledge_base_service_pb2, run_service_pb2
+from corpusmesh.ingest.v1 import document_service_pb2, knowledge_base_service_pb2, run_service_pb2
 from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import AnswerServiceStub
 from corpusmesh.retrieve.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from corpusmesh_client.admin import AdminCalls
 from corpusmesh_client.calls import Caller
 from corpusmesh_client.channel import ConnectionSettings, Deadlines, TlsSettings, open_channel
+from corpusmesh_client.chunks import ChunkCalls
 from corpusmesh_client.documents import DocumentCalls
 from corpusmesh_client.knowledge_bases import KnowledgeBaseCalls
 from corpusmesh_client.runs import RunCalls
@@ -33,6 +34,7 @@ class CorpusMeshClient:
     Attributes:
         knowledge_bases: Calls on knowledge bases and snapshots.
         documents: Calls on documents, versions and originals.
+        chunks: Calls on chunks, previews and edits.
         runs: Calls on runs.
         admin: Calls on tenants, users and keys.
     """
@@ -68,6 +70,7 @@ class CorpusMeshClient:
         self._answers = AnswerServiceStub(self._channel)
         self.knowledge_bases = KnowledgeBaseCalls(self._caller)
         self.documents = DocumentCalls(self._caller)
+        self.chunks = ChunkCalls(self._caller)
         self.runs = RunCalls(self._caller)
         self.admin = AdminCalls(self._caller)
 
@@ -103,6 +106,7 @@ class CorpusMeshClient:
         *,
         interactive: bool = True,
         hold_publish: bool = False,
+        duplicates: "document_service_pb2.Duplicates.ValueType" = document_service_pb2.DUPLICATES_UNSPECIFIED,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> UploadResult:
         """Upload documents in one stream of bounded memory and start the run that makes them searchable.
@@ -112,13 +116,19 @@ class CorpusMeshClient:
             items: The documents.
             interactive: Whether somebody waits: the work goes before bulk work.
             hold_publish: Whether to leave the versions ready but unpublished.
+            duplicates: What to do with bytes and names that are there already.
             on_progress: Told documents and bytes that were sent so far.
 
         Returns:
             The run, and what became of every item in its order.
         """
         return await self.documents.upload(
-            knowledge_base, items, interactive=interactive, hold_publish=hold_publish, on_progress=on_progress
+            knowledge_base,
+            items,
+            interactive=interactive,
+            hold_publish=hold_publish,
+            duplicates=duplicates,
+            on_progress=on_progress,
         )
 
     def watch_run(self, name: str) -> AsyncIterator[run_service_pb2.Run]:

@@ -2,49 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 
 import grpc.aio
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
-from corpusmesh.ingest.v1.document_service_pb2_grpc import DocumentServiceStub
-from corpusmesh_client.calls import MAX_PAGE_SIZE, Caller, new_request_id
+from corpusmesh_client.calls import MAX_PAGE_SIZE, new_request_id
 from corpusmesh_client.uploads import UploadItem, UploadResult, UploadStream
-from corpusmesh_core.errors import InternalError, UnavailableError
+from corpusmesh_client.versions import VersionCalls
+from corpusmesh_core.errors import UnavailableError
 
 _UPLOAD_ATTEMPTS = 3
 _UPLOAD_PAUSE_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Original:
-    """An original on its way.
-
-    Attributes:
-        display_name: File name; data only, never a path.
-        media_type: Media type.
-        size_bytes: Bytes of the whole original.
-        pieces: Its bytes in order.
-    """
-
-    display_name: str
-    media_type: str
-    size_bytes: int
-    pieces: AsyncIterator[bytes]
-
-
-class DocumentCalls:
+class DocumentCalls(VersionCalls):
     """Calls on documents and versions."""
-
-    def __init__(self, caller: Caller) -> None:
-        """Create the calls.
-
-        Args:
-            caller: Makes them.
-        """
-        self._caller = caller
-        self._stub = DocumentServiceStub(caller.channel)
 
     async def upload(
         self,
@@ -53,6 +26,7 @@ class DocumentCalls:
         *,
         interactive: bool = True,
         hold_publish: bool = False,
+        duplicates: "pb.Duplicates.ValueType" = pb.DUPLICATES_UNSPECIFIED,
         request_id: str | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> UploadResult:
@@ -66,6 +40,7 @@ class DocumentCalls:
             items: The documents.
             interactive: Whether somebody waits: the work goes before bulk work.
             hold_publish: Whether to leave the versions ready but unpublished.
+            duplicates: What to do with bytes and names that are there already.
             request_id: UUID; None to have one made.
             on_progress: Told documents and bytes that were sent so far, now and then.
 
@@ -80,6 +55,7 @@ class DocumentCalls:
             request_id=request_id or new_request_id(),
             interactive=interactive,
             hold_publish=hold_publish,
+            duplicates=duplicates,
         )
         attempt = 1
         while True:
@@ -131,33 +107,43 @@ class DocumentCalls:
             self._stub.GetDocument, request, timeout_seconds=self._caller.deadlines.read_seconds
         )
 
-    def list(self, parent: str, *, page_size: int = MAX_PAGE_SIZE) -> AsyncIterator[pb.Document]:
+    def list(
+        self, parent: str, *, display_name_prefix: str = "", page_size: int = MAX_PAGE_SIZE
+    ) -> AsyncIterator[pb.Document]:
         """List the documents of a knowledge base that the caller may read, over all pages.
 
         Args:
             parent: `knowledgeBases/{knowledge_base}`.
+            display_name_prefix: Beginning of their display names; a folder ends with "/".
             page_size: Entries read at once.
 
         Returns:
             The documents, by identifier.
         """
         return self._caller.pages(
-            lambda token: self.list_page(parent, page_size=page_size, page_token=token),
+            lambda token: self.list_page(
+                parent, display_name_prefix=display_name_prefix, page_size=page_size, page_token=token
+            ),
             lambda page: page.documents,
         )
 
-    async def list_page(self, parent: str, *, page_size: int = 0, page_token: str = "") -> pb.ListDocumentsResponse:
+    async def list_page(
+        self, parent: str, *, display_name_prefix: str = "", page_size: int = 0, page_token: str = ""
+    ) -> pb.ListDocumentsResponse:
         """Read one page of documents, with their number over all pages.
 
         Args:
             parent: `knowledgeBases/{knowledge_base}`.
+            display_name_prefix: Beginning of their display names; a folder ends with "/".
             page_size: Entries of the page; 0 for the mesh's default.
             page_token: `next_page_token` of the page before.
 
         Returns:
             The page.
         """
-        request = pb.ListDocumentsRequest(parent=parent, page_size=page_size, page_token=page_token)
+        request = pb.ListDocumentsRequest(
+            parent=parent, display_name_prefix=display_name_prefix, page_size=page_size, page_token=page_token
+        )
         return await self._caller.unary(
             self._stub.ListDocuments, request, timeout_seconds=self._caller.deadlines.read_seconds
         )
@@ -199,73 +185,6 @@ class DocumentCalls:
             self._stub.DeleteDocument, request, timeout_seconds=self._caller.deadlines.write_seconds
         )
         return response.run
-
-    def list_versions(self, parent: str, *, page_size: int = MAX_PAGE_SIZE) -> AsyncIterator[pb.Version]:
-        """List the versions of a document, newest first, over all pages.
-
-        Args:
-            parent: `knowledgeBases/*/documents/*`.
-            page_size: Entries read at once.
-
-        Returns:
-            The versions.
-        """
-        return self._caller.pages(
-            lambda token: self._caller.unary(
-                self._stub.ListVersions,
-                pb.ListVersionsRequest(parent=parent, page_size=page_size, page_token=token),
-                timeout_seconds=self._caller.deadlines.read_seconds,
-            ),
-            lambda page: page.versions,
-        )
-
-    async def publish(self, version: str, *, request_id: str | None = None) -> str:
-        """Publish a version that is ready, in place of the published one; an earlier version is a rollback.
-
-        Args:
-            version: `knowledgeBases/*/documents/*/versions/*`.
-            request_id: UUID; None to have one made.
-
-        Returns:
-            The snapshot that was made.
-        """
-        request = pb.PublishVersionRequest(name=version, request_id=request_id or new_request_id())
-        response = await self._caller.unary(
-            self._stub.PublishVersion, request, timeout_seconds=self._caller.deadlines.write_seconds
-        )
-        return response.snapshot
-
-    async def open_original(self, version: str) -> Original:
-        """Read the original of a version as it was uploaded, in pieces.
-
-        Args:
-            version: `knowledgeBases/*/documents/*/versions/*`.
-
-        Returns:
-            What it is, and its bytes, which are read as they are asked for.
-
-        Raises:
-            InternalError: If the stream is empty.
-        """
-        stream = self._caller.stream(
-            self._stub.ReadOriginal,
-            pb.ReadOriginalRequest(name=version),
-            timeout_seconds=self._caller.deadlines.transfer_seconds,
-        )
-        first = await anext(stream, None)
-        if first is None:
-            raise InternalError("ORIGINAL_STREAM_EMPTY", "the mesh sent nothing of the original")
-        head = first
-
-        async def pieces() -> AsyncIterator[bytes]:
-            try:
-                yield head.data
-                async for response in stream:
-                    yield response.data
-            finally:
-                await stream.aclose()
-
-        return Original(head.display_name, head.media_type, head.size_bytes, pieces())
 
     async def verify_purge(self, name: str) -> pb.VerifyPurgeResponse:
         """Count what is left of a deleted document in every store.

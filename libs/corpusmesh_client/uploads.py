@@ -26,6 +26,7 @@ class UploadItem:
         source_uri: Where it came from.
         metadata: Metadata to filter by.
         access: Who may read it; None to leave it as it is.
+        password: What opens it, where it is encrypted; in no `repr`.
     """
 
     display_name: str
@@ -35,6 +36,7 @@ class UploadItem:
     source_uri: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     access: pb.DocumentAccess | None = None
+    password: str = field(default="", repr=False)
 
     @classmethod
     def of_file(cls, path: Path) -> "UploadItem":
@@ -175,6 +177,7 @@ class UploadStream:
             metadata=dict(item.metadata),
             access=item.access,
             sha256=sha256,
+            password=item.password,
         )
         return pb.UploadDocumentsRequest(header=header)
 

@@ -7,6 +7,7 @@ import typer
 from corpusmesh_app.cli import (
     admin_commands,
     answer_commands,
+    chunk_commands,
     document_commands,
     evaluation_commands,
     ingest_commands,
@@ -15,6 +16,7 @@ from corpusmesh_app.cli import (
     mesh_commands,
     model_commands,
     run_commands,
+    version_commands,
 )
 from corpusmesh_app.cli.failures import ExitStatus
 
@@ -37,7 +39,8 @@ def build_app() -> typer.Typer:
     knowledge_base_commands.register(app)
     ingest_commands.register(app)
     answer_commands.register(app)
-    document_commands.register(app)
+    version_commands.register(document_commands.register(app))
+    chunk_commands.register(app)
     run_commands.register(app)
     evaluation_commands.register(app)
     model_commands.register(app)

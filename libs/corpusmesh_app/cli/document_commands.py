@@ -26,11 +26,14 @@ VersionOption = Annotated[str, typer.Option("--version", help="Version, by defau
 _VERSION_COLUMNS = ("VERSION", "STATE", "", "TYPE", "BYTES", "PAGES", "CHUNKS", "TIME")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> typer.Typer:
     """Add the commands.
 
     Args:
         app: The application.
+
+    Returns:
+        Their group.
     """
     group = typer.Typer(help="Documents, their versions and who may read them.", no_args_is_help=True)
     app.add_typer(group, name="documents")
@@ -43,22 +46,27 @@ def register(app: typer.Typer) -> None:
     command(group, "open")(open_original)
     command(group, "access")(access)
     command(group, "verify-purge")(verify_purge)
+    return group
 
 
 async def list_all(
     session: Session,
     knowledge_base: Annotated[str, typer.Option("--kb", help="Knowledge base.")],
+    folder: Annotated[str, typer.Option(help="Only documents below this folder.")] = "",
     limit: Annotated[int, typer.Option(min=0, help="Documents to show; 0 for all.")] = 0,
 ) -> None:
     """List the documents of a knowledge base that you may read."""
     from corpusmesh_app.cli.shapes import document_shape, version_state
+    from corpusmesh_app.cli.sources import folder_prefix
 
     documents: list[Document] = []
     async with session.client() as client:
         entry = await client.resolve_knowledge_base(knowledge_base)
         token, total = "", 0
         while True:
-            page = await client.documents.list_page(entry.name, page_size=500, page_token=token)
+            page = await client.documents.list_page(
+                entry.name, display_name_prefix=folder_prefix(folder), page_size=500, page_token=token
+            )
             documents.extend(page.documents)
             token, total = page.next_page_token, page.total_size
             if not token or (limit and len(documents) >= limit):
@@ -154,7 +162,7 @@ async def publish(
 ) -> None:
     """Publish a version that is ready; by default the newest ready one."""
     async with session.client() as client:
-        name = await _choose_version(client, document, knowledge_base, version, _newest_ready)
+        name = await choose_version(client, document, knowledge_base, version, _newest_ready)
         snapshot = await client.documents.publish(name)
     _print_published(session, name, snapshot)
 
@@ -167,7 +175,7 @@ async def rollback(
 ) -> None:
     """Publish an earlier version again; by default the newest ready one before the published one."""
     async with session.client() as client:
-        name = await _choose_version(client, document, knowledge_base, version, _before_published)
+        name = await choose_version(client, document, knowledge_base, version, _before_published)
         snapshot = await client.documents.publish(name)
     _print_published(session, name, snapshot)
 
@@ -186,7 +194,7 @@ async def open_original(
     from corpusmesh_app.cli.saving import safe_file_name, save_original
 
     async with session.client() as client:
-        name = await _choose_version(client, document, knowledge_base, version, _published_or_newest)
+        name = await choose_version(client, document, knowledge_base, version, published_or_newest)
         original = await client.documents.open_original(name)
         path = output if output is not None else Path(safe_file_name(original.display_name))
         if path.exists() and not force:
@@ -301,13 +309,28 @@ def _needs_knowledge_base(text: str) -> InvalidArgumentError:
     return InvalidArgumentError("NAME_SHORT", f"give the full name of the document {text!r}, or say --kb")
 
 
-async def _choose_version(
+async def choose_version(
     client: "CorpusMeshClient",
     document: str,
     knowledge_base: str,
     version: str,
     choose: Callable[["list[Version]"], "Version | None"],
 ) -> str:
+    """Give the name of the version that a command line means.
+
+    Args:
+        client: The client.
+        document: Document or version, as it was given.
+        knowledge_base: `--kb`; "" if it was not given.
+        version: `--version`; "" if it was not given.
+        choose: Chooses out of the versions of the document, newest first.
+
+    Returns:
+        The version's name.
+
+    Raises:
+        FailedPreconditionError: If there is no version to choose.
+    """
     from corpusmesh_client.names import resource_name
 
     if "/versions/" in document:
@@ -333,7 +356,15 @@ def _before_published(history: "list[Version]") -> "Version | None":
     return _newest_ready(history[published + 1 :]) if published >= 0 else None
 
 
-def _published_or_newest(history: "list[Version]") -> "Version | None":
+def published_or_newest(history: "list[Version]") -> "Version | None":
+    """Choose the published version, else the newest one.
+
+    Args:
+        history: Versions, newest first.
+
+    Returns:
+        The version; None if there is none.
+    """
     return next((entry for entry in history if entry.published), history[0] if history else None)
 
 

@@ -1,5 +1,6 @@
 """`corpusmesh ingest`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,6 @@ from corpusmesh_app.cli.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from rich.console import Console
 
@@ -33,20 +33,31 @@ async def ingest(
     session: Session,
     sources: Annotated[list[str], typer.Argument(help="Files, folders (with all below them) or http(s) URLs.")],
     knowledge_base: Annotated[str, typer.Option("--kb", help="Knowledge base that takes the documents.")],
+    duplicates: Annotated[
+        str, typer.Option(help="Content or names that are there: unchanged, skip, new-version or keep-both.")
+    ] = "unchanged",
+    password_file: Annotated[
+        Path | None, typer.Option("--password-file", help="File whose first line opens encrypted documents.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until they are searchable.")] = False,
 ) -> None:
     """Upload documents and make them searchable. A document that fails does not stop the others.
 
-    The same name again is a new version of the same document; unchanged content is recognised and left alone.
+    The same name again is a new version of the same document; unchanged content is recognised and left alone. With
+    --duplicates skip, content that any other document has is left alone too; new-version makes a version all the same;
+    keep-both makes a second document of a name that is taken.
     """
+    import dataclasses
     import tempfile
-    from pathlib import Path
 
-    from corpusmesh_app.cli.ingestion import ingest_items
+    from corpusmesh_app.cli.ingestion import duplicates_of, ingest_items
+    from corpusmesh_app.cli.secrets import read_password
     from corpusmesh_app.cli.sources import collect_files, is_url
     from corpusmesh_client import UploadedItem, UploadItem
     from corpusmesh_core.errors import CorpusMeshError
 
+    policy = duplicates_of(duplicates)
+    password = read_password(password_file)
     items: list[UploadItem] = []
     unread: list[UploadedItem] = []
     with tempfile.TemporaryDirectory(prefix="corpusmesh-ingest-") as scratch:
@@ -62,7 +73,9 @@ async def ingest(
                     if len(sources) == 1:
                         raise
                     unread.append(UploadedItem(source, "", error=error))
-            report = await ingest_items(client, entry.name, items, session.output, wait=wait)
+            if password:
+                items = [dataclasses.replace(item, password=password) for item in items]
+            report = await ingest_items(client, entry.name, items, session.output, wait=wait, duplicates=policy)
     report.documents.extend(unread)
     session.output.result({"knowledge_base": entry.name, **report.shape()}, _renderer(session, report))
     raise_for_outcome(len(report.documents) - report.failed_count, report.failed_count)

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from corpusmesh.ingest.v1 import document_service_pb2 as pb
 from corpusmesh_app.cli.failures import error_shape
 from corpusmesh_app.cli.output import Output
 from corpusmesh_app.cli.progress import LiveProgress
 from corpusmesh_app.cli.shapes import run_shape
 from corpusmesh_app.cli.sources import batches
 from corpusmesh_client import CorpusMeshClient, UploadedItem, UploadItem, error_from_status
-from corpusmesh_core.errors import CorpusMeshError, first_cause
+from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError, first_cause
 
 if TYPE_CHECKING:
     from corpusmesh.ingest.v1.run_service_pb2 import Run
@@ -107,6 +108,31 @@ class IngestReport:
         }
 
 
+def duplicates_of(word: str) -> "pb.Duplicates.ValueType":
+    """Read a choice of the command line.
+
+    Args:
+        word: "unchanged", "skip", "new-version" or "keep-both".
+
+    Returns:
+        The contract's value.
+
+    Raises:
+        InvalidArgumentError: DUPLICATES_UNKNOWN if it is none of them.
+    """
+    choices = {
+        "unchanged": pb.DUPLICATES_UNSPECIFIED,
+        "skip": pb.DUPLICATES_SKIP,
+        "new-version": pb.DUPLICATES_NEW_VERSION,
+        "keep-both": pb.DUPLICATES_KEEP_BOTH,
+    }
+    if word not in choices:
+        raise InvalidArgumentError(
+            "DUPLICATES_UNKNOWN", f"--duplicates takes one of {', '.join(choices)}", field="duplicates"
+        )
+    return choices[word]
+
+
 async def ingest_items(
     client: CorpusMeshClient,
     knowledge_base: str,
@@ -114,6 +140,7 @@ async def ingest_items(
     output: Output,
     *,
     wait: bool,
+    duplicates: "pb.Duplicates.ValueType" = pb.DUPLICATES_UNSPECIFIED,
     max_stream_documents: int = MAX_STREAM_DOCUMENTS,
 ) -> IngestReport:
     """Upload documents in streams of bounded size; a failed document does not stop the others.
@@ -124,6 +151,7 @@ async def ingest_items(
         items: The documents.
         output: Where progress goes.
         wait: Whether to follow the runs to their end.
+        duplicates: What to do with bytes and names that are there already.
         max_stream_documents: Documents of one stream.
 
     Returns:
@@ -148,7 +176,11 @@ async def ingest_items(
                         progress.uploaded(before + count, len(items))
 
                     result = await client.upload(
-                        knowledge_base, batch.items, interactive=len(items) <= MAX_STREAM_DOCUMENTS, on_progress=sent
+                        knowledge_base,
+                        batch.items,
+                        interactive=len(items) <= MAX_STREAM_DOCUMENTS,
+                        duplicates=duplicates,
+                        on_progress=sent,
                     )
                     report.documents.extend(result.documents)
                     if not result.run:

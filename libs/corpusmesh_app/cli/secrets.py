@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from corpusmesh_app.cli.output import Output
-from corpusmesh_core.errors import FailedPreconditionError
+from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError
+
+_MAX_PASSWORD_FILE_BYTES = 8192
 
 
 def check_secret_file(path: Path | None) -> None:
@@ -43,3 +45,27 @@ def print_secret(output: Output, shape: Mapping[str, object], secret: str, path:
         shape = {**shape, "secret": secret, "secret_file": None}
         text = f"{sentence}\nIts key, shown this once: {secret}"
     output.result(shape, lambda console: console.print(text))
+
+
+def read_password(path: Path | None) -> str:
+    """Read what opens an encrypted document: never an argument, which every process of the machine could read.
+
+    Args:
+        path: File whose first line it is; None for no password.
+
+    Returns:
+        The password; "" for none.
+
+    Raises:
+        InvalidArgumentError: PASSWORD_FILE_INVALID if the file cannot be read or its first line is empty.
+    """
+    if path is None:
+        return ""
+    try:
+        with path.open("rb") as source:
+            lines = source.read(_MAX_PASSWORD_FILE_BYTES).decode().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError("PASSWORD_FILE_INVALID", f"{path} cannot be read as text", path=path) from error
+    if not lines or not lines[0]:
+        raise InvalidArgumentError("PASSWORD_FILE_INVALID", f"the first line of {path} is empty", path=path)
+    return lines[0]

@@ -67,6 +67,18 @@ def collect_files(path: Path) -> list[UploadItem]:
     return [UploadItem(display_name=_name(path.name), content=path)]
 
 
+def folder_prefix(folder: str) -> str:
+    """Give the beginning of the display names of documents in a folder.
+
+    Args:
+        folder: The folder; "" for all documents.
+
+    Returns:
+        The folder with "/" at its end.
+    """
+    return f"{folder.strip('/')}/" if folder.strip("/") else ""
+
+
 def batches(items: Sequence[UploadItem], *, max_count: int, max_bytes: int) -> Iterator[Batch]:
     """Cut documents into upload streams that are neither long nor large.
 
