@@ -11,6 +11,13 @@ import numpy as np
 
 from corpusmesh.embed.v1 import embed_service_pb2  # noqa: F401 - its descriptor holds the retry rules
 from corpusmesh_adapters.chat import OpenAIChatModel, OpenAIChatSettings
+from corpusmesh_adapters.connectors import (
+    ConnectorSettings,
+    FolderRoot,
+    S3Connection,
+    SettingsConnectorRegistry,
+    WebSettings,
+)
 from corpusmesh_adapters.models.manifest import TOKENIZER_FILE, read_manifest
 from corpusmesh_adapters.models.onnx_backend import OnnxEmbeddingBackend
 from corpusmesh_adapters.models.openai_backend import OpenAIEmbeddingBackend, OpenAIEndpoint
@@ -32,6 +39,8 @@ from corpusmesh_adapters.postgres import (
     PostgresPurgeStore,
     PostgresRunStore,
     PostgresSnapshotStore,
+    PostgresSourceStore,
+    PostgresSyncStore,
     PostgresTenantStore,
     WorkLimits,
 )
@@ -294,6 +303,9 @@ async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, servi
             runs=PostgresRunStore(database, _work_limits(settings)),
             purges=PostgresPurgeStore(database),
             edits=PostgresChunkEditStore(database),
+            sources=PostgresSourceStore(database),
+            syncs=PostgresSyncStore(database),
+            connectors=SettingsConnectorRegistry(_connector_settings(settings)),
             idempotency=PostgresIdempotencyStore(database),
             audit=PostgresAuditLog(database),
             objects=objects,
@@ -345,6 +357,38 @@ def _s3_settings(settings: MeshSettings) -> S3Settings:
         region=section.region,
         access_key=access_key,
         secret_key=secret_key,
+    )
+
+
+def _connector_settings(settings: MeshSettings) -> ConnectorSettings:
+    section = settings.ingest.sources
+    connections = {}
+    for name, entry in section.s3_connections.items():
+        setting = f"ingest.sources.s3_connections.{name}"
+        access_key = secret_key = None
+        if entry.access_key_file is not None and entry.secret_key_file is not None:
+            access_key = read_secret(entry.access_key_file, setting=f"{setting}.access_key_file")
+            secret_key = read_secret(entry.secret_key_file, setting=f"{setting}.secret_key_file")
+        connections[name] = S3Connection(
+            buckets=entry.buckets,
+            tenants=entry.tenants,
+            endpoint_url=entry.url or None,
+            region=entry.region,
+            access_key=access_key,
+            secret_key=secret_key,
+        )
+    return ConnectorSettings(
+        folder_roots={name: FolderRoot(entry.path, entry.tenants) for name, entry in section.folder_roots.items()},
+        s3_connections=connections,
+        web=WebSettings(
+            allowed_networks=section.web_allowed_networks,
+            min_delay_seconds=section.web_min_delay_seconds,
+            max_delay_seconds=section.web_max_delay_seconds,
+            request_timeout_seconds=section.web_request_timeout_seconds,
+            max_pages=section.web_max_pages,
+            max_bytes=section.web_max_bytes,
+            max_page_bytes=settings.ingest.max_document_bytes,
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits
 from corpusmesh_ingest.enriching import Enricher, EnrichLimits
 from corpusmesh_ingest.module import StageTools, ingest_stages
+from corpusmesh_ingest.syncing.scheduler import SyncScheduler
 from corpusmesh_runtime.housekeeper import Housekeeper
 from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.worker import Worker
@@ -89,10 +90,12 @@ async def run_worker(
     housekeeper = Housekeeper(
         PostgresTaskSweeper(adapters.database, policy), adapters.broker, adapters.broker, section.housekeeper
     )
+    scheduler = SyncScheduler(adapters.stores.syncs, poll_seconds=section.sources.schedule_poll_seconds)
     loops = {
         asyncio.create_task(worker.run(), name="worker"),
         asyncio.create_task(relay.run(), name="relay"),
         asyncio.create_task(housekeeper.run(), name="housekeeper"),
+        asyncio.create_task(scheduler.run(), name="schedule"),
     }
 
     def ended(task: asyncio.Task[None]) -> None:

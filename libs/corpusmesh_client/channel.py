@@ -11,7 +11,12 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from corpusmesh.gateway.v1 import admin_service_pb2
-from corpusmesh.ingest.v1 import document_service_pb2, knowledge_base_service_pb2, run_service_pb2
+from corpusmesh.ingest.v1 import (
+    document_service_pb2,
+    knowledge_base_service_pb2,
+    run_service_pb2,
+    source_service_pb2,
+)
 from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2
 from corpusmesh_core.errors import InvalidArgumentError
 
@@ -20,6 +25,7 @@ _FILES: tuple[FileDescriptor, ...] = (
     document_service_pb2.DESCRIPTOR,
     knowledge_base_service_pb2.DESCRIPTOR,
     run_service_pb2.DESCRIPTOR,
+    source_service_pb2.DESCRIPTOR,
     answer_service_pb2.DESCRIPTOR,
     retrieval_service_pb2.DESCRIPTOR,
 )

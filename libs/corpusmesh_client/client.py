@@ -15,6 +15,7 @@ from corpusmesh_client.chunks import ChunkCalls
 from corpusmesh_client.documents import DocumentCalls
 from corpusmesh_client.knowledge_bases import KnowledgeBaseCalls
 from corpusmesh_client.runs import RunCalls
+from corpusmesh_client.sources import SourceCalls
 from corpusmesh_client.uploads import UploadItem, UploadResult
 
 
@@ -36,6 +37,7 @@ class CorpusMeshClient:
         documents: Calls on documents, versions and originals.
         chunks: Calls on chunks, previews and edits.
         runs: Calls on runs.
+        sources: Calls on sources and their syncs.
         admin: Calls on tenants, users and keys.
     """
 
@@ -72,6 +74,7 @@ class CorpusMeshClient:
         self.documents = DocumentCalls(self._caller)
         self.chunks = ChunkCalls(self._caller)
         self.runs = RunCalls(self._caller)
+        self.sources = SourceCalls(self._caller)
         self.admin = AdminCalls(self._caller)
 
     async def __aenter__(self) -> Self:

@@ -221,8 +221,8 @@ async def _write_items(connection: Connection, claim: Claim, updates: Sequence[I
         # What is not given stays: nobody else writes to the items of a locked source.
         "INSERT INTO corpusmesh.source_items AS i (tenant_id, knowledge_base_id, source_id, key, display_name,"
         " document_id, etag, access_digest, state, change, run_id, memo, error_reason, error_message)"
-        " SELECT $1, $2, $3, u.key, u.display_name, coalesce(u.document_id, o.document_id, ''),"
-        "   coalesce(u.etag, o.etag, ''), coalesce(u.access_digest, o.access_digest, ''), u.state, u.change, $4,"
+        " SELECT $1, $2, $3, u.key, coalesce(u.display_name, o.display_name, ''),"
+        "   coalesce(u.document_id, o.document_id, ''), coalesce(u.etag, o.etag, ''), coalesce(u.access_digest, o.access_digest, ''), u.state, u.change, $4,"
         "   coalesce(u.memo, o.memo, ''), u.error_reason, u.error_message"
         " FROM jsonb_to_recordset($5) AS u(key text, display_name text, change text, state text, etag text,"
         "   access_digest text, document_id text, memo text, error_reason text, error_message text)"

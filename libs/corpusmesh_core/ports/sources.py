@@ -311,7 +311,7 @@ class ItemUpdate:
 
     Attributes:
         key: The item.
-        display_name: File name.
+        display_name: File name; None leaves it.
         change: What was done; None for what is only noted.
         state: Where it stands.
         etag: Etag of what was taken in; None leaves it.
@@ -323,7 +323,7 @@ class ItemUpdate:
     """
 
     key: str
-    display_name: str
+    display_name: str | None
     change: ItemChange | None
     state: ItemState = ItemState.ACTIVE
     etag: str | None = None

@@ -13,6 +13,7 @@ from corpusmesh.ingest.v1 import (  # noqa: F401
     document_service_pb2,
     knowledge_base_service_pb2,
     run_service_pb2,
+    source_service_pb2,
 )
 from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2  # noqa: F401
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError
@@ -40,6 +41,7 @@ UPSTREAM_SERVICES: Mapping[str, tuple[str, ...]] = {
         "corpusmesh.ingest.v1.DocumentService",
         "corpusmesh.ingest.v1.ChunkService",
         "corpusmesh.ingest.v1.RunService",
+        "corpusmesh.ingest.v1.SourceService",
     ),
     "retrieve": (
         "corpusmesh.retrieve.v1.RetrievalService",

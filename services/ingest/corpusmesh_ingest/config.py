@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from corpusmesh_ingest.syncing.config import SourceSettings
 from corpusmesh_runtime.config import Section, ServerSettings
 from corpusmesh_runtime.housekeeper import HousekeeperSettings
 from corpusmesh_runtime.worker import WorkerSettings
@@ -42,6 +43,8 @@ class IngestSettings(Section):
     """Calls to the language model that one worker keeps under way for enrichment, over all documents."""
     enrich_call_timeout_seconds: float = Field(default=60.0, gt=0)
     """Longest call to the language model for enrichment; what it does not answer is made without it."""
+    sources: SourceSettings = SourceSettings()
+    """What sources may read, and how much a sync may do."""
     worker: WorkerSettings = WorkerSettings()
     """How the worker takes and does work."""
     housekeeper: HousekeeperSettings = HousekeeperSettings()

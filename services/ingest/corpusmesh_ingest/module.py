@@ -11,11 +11,13 @@ from corpusmesh.ingest.v1 import (
     document_service_pb2,
     knowledge_base_service_pb2,
     run_service_pb2,
+    source_service_pb2,
 )
 from corpusmesh.ingest.v1.chunk_service_pb2_grpc import add_ChunkServiceServicer_to_server
 from corpusmesh.ingest.v1.document_service_pb2_grpc import add_DocumentServiceServicer_to_server
 from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import add_KnowledgeBaseServiceServicer_to_server
 from corpusmesh.ingest.v1.run_service_pb2_grpc import add_RunServiceServicer_to_server
+from corpusmesh.ingest.v1.source_service_pb2_grpc import add_SourceServiceServicer_to_server
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.edits import ChunkEditStore
 from corpusmesh_core.ports.embedding import Embedder, TextTokenizer
@@ -32,15 +34,23 @@ from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.page_embedding import PageEmbedder
 from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits
 from corpusmesh_core.ports.runs import RunStore
+from corpusmesh_core.ports.sources import ConnectorRegistry, SourceStore, SyncStore
 from corpusmesh_core.ports.work import EventFeed
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.enriching import Enricher
-from corpusmesh_ingest.handlers import ChunkHandlers, DocumentHandlers, KnowledgeBaseHandlers, RunHandlers
+from corpusmesh_ingest.handlers import (
+    ChunkHandlers,
+    DocumentHandlers,
+    KnowledgeBaseHandlers,
+    RunHandlers,
+    SourceHandlers,
+)
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
 from corpusmesh_ingest.handlers.chunks import ChunkHandlerDependencies
 from corpusmesh_ingest.handlers.documents import DocumentDependencies
 from corpusmesh_ingest.handlers.knowledge_bases import KnowledgeBaseDependencies
 from corpusmesh_ingest.handlers.previews import Previewer, PreviewTools
+from corpusmesh_ingest.handlers.sources import SourceDependencies
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_ingest.stages.chunk import ChunkDependencies, ChunkStage
@@ -51,6 +61,7 @@ from corpusmesh_ingest.stages.parse import ParseDependencies, ParseStage, Unseal
 from corpusmesh_ingest.stages.publish import PublishStage
 from corpusmesh_ingest.stages.purge import PurgeStage
 from corpusmesh_ingest.stages.tag_sets import TagSetReader
+from corpusmesh_ingest.syncing.stage import SyncDependencies, SyncStage
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
 from corpusmesh_runtime.worker import StageHandler
@@ -62,6 +73,7 @@ INGEST_SERVICE_NAMES: Final = tuple(
         document_service_pb2.DESCRIPTOR,
         chunk_service_pb2.DESCRIPTOR,
         run_service_pb2.DESCRIPTOR,
+        source_service_pb2.DESCRIPTOR,
     )
     for service in descriptor.services_by_name.values()
 )
@@ -77,6 +89,9 @@ class IngestStores:
     runs: RunStore
     purges: PurgeStore
     edits: ChunkEditStore
+    sources: SourceStore
+    syncs: SyncStore
+    connectors: ConnectorRegistry
     idempotency: IdempotencyStore
     audit: AuditLog
     objects: ObjectStore
@@ -159,6 +174,15 @@ class IngestService(GuardedService):
             )
         )
         self._runs = RunHandlers(stores.runs, events, stores.idempotency)
+        self._sources = SourceHandlers(
+            SourceDependencies(
+                sources=stores.sources,
+                connectors=stores.connectors,
+                documents=stores.documents,
+                idempotency=stores.idempotency,
+                audit=stores.audit,
+            )
+        )
         super().__init__(
             "ingest",
             settings.server,
@@ -173,6 +197,7 @@ class IngestService(GuardedService):
         add_DocumentServiceServicer_to_server(self._documents, server)
         add_ChunkServiceServicer_to_server(self._chunks, server)
         add_RunServiceServicer_to_server(self._runs, server)
+        add_SourceServiceServicer_to_server(self._sources, server)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,4 +271,15 @@ def ingest_stages(settings: IngestSettings, stores: IngestStores, tools: StageTo
         Stage.PURGE: purge,
         Stage.VERIFY: purge,
         Stage.CLEANUP: purge,
+        Stage.SYNC: SyncStage(
+            SyncDependencies(
+                syncs=stores.syncs,
+                connectors=stores.connectors,
+                knowledge_bases=stores.knowledge_bases,
+                documents=stores.documents,
+                runs=stores.runs,
+                objects=stores.objects,
+                settings=settings,
+            )
+        ),
     }

@@ -19,6 +19,7 @@ _PATTERNS = {
         "chunk edit": rf"{_DOCUMENT}/chunkEdits/(?P<part>[0-9a-f]{{8}}-[0-9a-f]{{4}})",
         "snapshot": rf"{_BASE}/snapshots/(?P<id>[1-9][0-9]{{0,8}})",
         "run": rf"{_BASE}/runs/(?P<id>[A-Za-z0-9_-]{{1,128}})",
+        "source": rf"{_BASE}/sources/(?P<id>[a-z0-9-]{{1,63}})",
     }.items()
 }
 _SHAPES = {
@@ -30,6 +31,7 @@ _SHAPES = {
     "chunk edit": "knowledgeBases/<id>/documents/<id>/chunkEdits/<id>",
     "snapshot": "knowledgeBases/<id>/snapshots/<number>",
     "run": "knowledgeBases/<id>/runs/<id>",
+    "source": "knowledgeBases/<id>/sources/<id>",
 }
 
 
@@ -54,7 +56,8 @@ def parse_name(kind: str, name: str, *, field: str = "name") -> ResourceName:
     """Parse a resource name.
 
     Args:
-        kind: One of "knowledge base", "document", "version", "chunk", "picture", "chunk edit", "snapshot", "run".
+        kind: One of "knowledge base", "document", "version", "chunk", "picture", "chunk edit", "snapshot", "run",
+            "source".
         name: The name.
         field: The request's field, for the message.
 
