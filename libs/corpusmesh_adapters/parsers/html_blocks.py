@@ -35,6 +35,7 @@ _DECLARED = re.compile(
 )
 _DECLARATION_BYTES = 4_096
 _MAX_DATA_ADDRESS_CHARACTERS = 64 * 1024 * 1024
+_UNNUMBERED = -(10**9)
 _KIND_OF_TAG = {
     "li": BlockKind.LIST_ITEM,
     "dd": BlockKind.LIST_ITEM,
@@ -108,6 +109,7 @@ class HtmlWalker:
         self._kind = BlockKind.PARAGRAPH
         self._furniture: BlockKind | None = None
         self._list_depth = 0
+        self._counters: list[int] = []
 
     def walk_tree(self, tree: LexborHTMLParser) -> None:
         """Add every block of a document.
@@ -208,9 +210,16 @@ class HtmlWalker:
             self._furniture = furniture or found
         opens_list = tag in ("ul", "ol", "menu", "dl")
         self._list_depth += opens_list
+        if opens_list:
+            self._counters.append(_first_number(node) - 1 if tag == "ol" else _UNNUMBERED)
+        elif tag == "li" and self._counters and self._counters[-1] != _UNNUMBERED:
+            self._counters[-1] += 1
+            self._inline.append(f"{self._counters[-1]}. ")
         self._walk(node, depth)
         self._flush()
         self._list_depth -= opens_list
+        if opens_list:
+            self._counters.pop()
         self._kind, self._furniture = kind, furniture
 
     def _table(self, node: LexborNode, depth: int) -> None:
@@ -242,6 +251,11 @@ class HtmlWalker:
         elif kind is BlockKind.PARAGRAPH and is_display_formula(text):
             kind = BlockKind.FORMULA
         self._builder.add(kind, text, level=self._list_depth if kind is BlockKind.LIST_ITEM else 0)
+
+
+def _first_number(node: LexborNode) -> int:
+    start = (node.attributes.get("start") or "1").strip()
+    return int(start) if start.isdecimal() and len(start) < 7 else 1
 
 
 def data_address_content(address: str) -> bytes:

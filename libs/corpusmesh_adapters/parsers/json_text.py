@@ -1,4 +1,4 @@
-"""JSON and JSON Lines as text: one block per element of the outermost list, one line per value."""
+"""JSON and JSON Lines as text: one block per element of the outermost list, one line per value with its path."""
 
 import json
 from collections.abc import Iterator
@@ -10,6 +10,8 @@ from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_core.documents import BlockKind, ParsedDocument
 from corpusmesh_core.ports.parsing import ParseLimits
 
+_LONG_BLOCK_CHARACTERS = 1_000
+
 
 def parse_json(source: Source) -> ParsedDocument:
     """Read a JSON value.
@@ -18,7 +20,8 @@ def parse_json(source: Source) -> ParsedDocument:
         source: The document.
 
     Returns:
-        One block per element of the outermost list, or one block per member of the outermost object.
+        One block per element of the outermost list or member of the outermost object, several where it is long; a line
+        per value, as in "orders[0].total: 12".
 
     Raises:
         DocumentError: DOCUMENT_EMPTY or DOCUMENT_RESOURCE_LIMIT.
@@ -66,27 +69,39 @@ def parse_json_lines(source: Source) -> ParsedDocument:
 
 
 def _add(builder: DocumentBuilder, value: object, name: str, limits: ParseLimits, line: int = 0) -> None:
-    builder.add(BlockKind.PARAGRAPH, "\n".join(_lines(value, name, limits, 0)), line=line)
+    """Add a value: one block, or several where it is long, cut where an inner object starts."""
+    lines: list[str] = []
+    length = 0
+    for text, starts_object in _lines(value, name, limits, 0):
+        if starts_object and length >= _LONG_BLOCK_CHARACTERS:
+            builder.add(BlockKind.PARAGRAPH, "\n".join(lines), line=line)
+            lines.clear()
+            length = 0
+        lines.append(text)
+        length += len(text)
+    builder.add(BlockKind.PARAGRAPH, "\n".join(lines), line=line)
 
 
-def _lines(value: object, name: str, limits: ParseLimits, depth: int) -> Iterator[str]:
+def _lines(value: object, path: str, limits: ParseLimits, depth: int) -> Iterator[tuple[str, bool]]:
+    """Write scalars as "path: value"; with each, whether it is the first of an object or list."""
     if depth > limits.max_depth:
         raise over_limit("max_depth", limits.max_depth, "its JSON is nested deeper")
+    if isinstance(value, list) and not any(isinstance(element, dict | list) for element in value):
+        value = ", ".join(filter(None, map(_scalar, value)))
     if isinstance(value, dict):
-        for key, member in value.items():
-            yield from _lines(member, f"{name}.{key}" if name else str(key), limits, depth + 1)
+        children = ((f"{path}.{key}" if path else str(key), member) for key, member in value.items())
     elif isinstance(value, list):
-        if all(not isinstance(element, dict | list) for element in value):
-            value = ", ".join(_scalar(element) for element in value)
-            if value:
-                yield f"{name}: {value}" if name else value
-            return
-        for element in value:
-            yield from _lines(element, name, limits, depth + 1)
+        children = ((f"{path}[{index}]", element) for index, element in enumerate(value))
     else:
         text = _scalar(value)
         if text:
-            yield f"{name}: {text}" if name else text
+            yield (f"{path}: {text}" if path else text), False
+        return
+    is_first = True
+    for inner_path, member in children:
+        for text, starts_object in _lines(member, inner_path, limits, depth + 1):
+            yield text, starts_object or is_first
+            is_first = False
 
 
 def _scalar(value: object) -> str:

@@ -8,6 +8,7 @@ from itertools import islice
 _SAMPLE_BLOCKS = 400
 _SAMPLE_CHARACTERS = 20_000
 _MIN_LETTERS = 4
+_LONE_LETTER_WEIGHT = 0.2
 _MIN_FOREIGN_CHARACTERS = 12
 _FOREIGN_SAMPLE_CHARACTERS = 400
 _CLEAR_FACTOR = 3
@@ -242,7 +243,11 @@ def _letter_count(runs: re.Pattern[str], sample: str) -> int:
 
 
 def _latin_language(sample: str) -> str:
-    words = Counter(re.findall(r"[^\W\d_]+", sample.lower()))
-    counts = {tag: sum(words[word] for word in common) for tag, common in _COMMON_WORDS.items()}
+    words = re.findall(r"[^\W\d_]+", sample.lower())
+    # A lone letter is a word in some languages, and a list mark or part of a number in all: it counts for little.
+    counts = {
+        tag: sum(1.0 if len(word) > 1 else _LONE_LETTER_WEIGHT for word in words if word in common)
+        for tag, common in _COMMON_WORDS.items()
+    }
     best = max(counts, key=lambda tag: counts[tag])
-    return best if counts[best] * 20 >= words.total() and counts[best] > 0 else ""
+    return best if counts[best] * 20 >= len(words) and counts[best] >= 1 else ""
