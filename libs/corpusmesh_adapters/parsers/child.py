@@ -24,16 +24,25 @@ from corpusmesh_adapters.parsers.frames import (
     pack,
     read_frame,
     result_to_plain,
+    unpack,
     write_all,
 )
 from corpusmesh_adapters.parsers.router import parse_source
-from corpusmesh_adapters.parsers.sandbox import allow_cpu, confine, die_with_parent, drop_network
+from corpusmesh_adapters.parsers.sandbox import (
+    begin_document,
+    confine,
+    die_with_parent,
+    drop_network,
+    page_wall_seconds,
+)
 from corpusmesh_core.documents import ParsedDocument
 from corpusmesh_core.errors import DocumentError
 from corpusmesh_core.ports.parsing import ParseLimits
 
 Parse = Callable[[Source], ParsedDocument]
 _RECURSION_LIMIT = 3_000
+_PAGE_SECONDS = "page_seconds"
+_MAX_NOTICE_BYTES = 64
 _OUT_OF_MEMORY_SIGNALS = (signal.SIGKILL, signal.SIGABRT, signal.SIGBUS)
 
 
@@ -88,15 +97,13 @@ def _run_child(
         os.close(answers)
         _child_main(documents, writing, parent, parse)
     os.close(writing)
-    finished = 0
-    limits = [ParseLimits(**document["options"]["limits"]) for document in documents]
+    watch = _Watch([ParseLimits(**document["options"]["limits"]) for document in documents])
     overstayed = abandoned = False
     buffer = bytearray()
-    deadline = time.monotonic() + limits[0].wall_seconds
     while True:
         # The pool sends nothing while it waits for an answer: readable means that it is gone.
-        watched = [reading] if finished == len(documents) else [reading, requests]
-        ready, _, _ = select.select(watched, [], [], max(deadline - time.monotonic(), 0.0))
+        watched = [reading] if watch.is_done else [reading, requests]
+        ready, _, _ = select.select(watched, [], [], watch.seconds_left())
         abandoned = requests in ready
         overstayed = not ready
         part = os.read(reading, 1 << 20) if reading in ready and not abandoned else b""
@@ -104,17 +111,69 @@ def _run_child(
             break
         buffer += part
         for frame in _frames(buffer):
-            write_all(answers, frame)
-            finished += 1
-            deadline = time.monotonic() + limits[min(finished, len(limits) - 1)].wall_seconds
+            if watch.lets_pass(frame):
+                write_all(answers, frame)
     if overstayed or abandoned:
         os.kill(child, signal.SIGKILL)
     os.close(reading)
     _, status = os.waitpid(child, 0)
     if abandoned:
         return None, corrupt("abandoned")
-    index = min(finished, len(limits) - 1)
-    return finished, _why(status, limits[index], overstayed=overstayed)
+    return watch.finished, watch.why(status, overstayed=overstayed)
+
+
+class _Watch:
+    """How long a child may go on with the document that it reads now.
+
+    A page that is recognised has time of its own, during which the document's stands still (see `sandbox`). The child
+    announces such a page; it is believed no more often than its document may have recognised pages.
+    """
+
+    def __init__(self, limits: Sequence[ParseLimits]) -> None:
+        self._limits = limits
+        self._pages_left = 0
+        self._seconds_saved: float | None = None
+        self._deadline = 0.0
+        self.finished = 0
+        self._begin()
+
+    @property
+    def is_done(self) -> bool:
+        return self.finished == len(self._limits)
+
+    def seconds_left(self) -> float:
+        return max(self._deadline - time.monotonic(), 0.0)
+
+    def lets_pass(self, frame: bytes) -> bool:
+        """Take note of a frame; the pool wants to see results and how much longer it has to wait."""
+        if len(frame) > _MAX_NOTICE_BYTES or _PAGE_SECONDS not in (notice := unpack(frame[HEADER.size :])):
+            self.finished += 1
+            self._begin()
+            return True
+        if not notice[_PAGE_SECONDS]:
+            if self._seconds_saved is not None:
+                self._deadline = time.monotonic() + self._seconds_saved
+                self._seconds_saved = None
+            return False
+        if self._pages_left < 1 or self._seconds_saved is not None:
+            return False
+        self._pages_left -= 1
+        self._seconds_saved = self.seconds_left()
+        self._deadline = time.monotonic() + page_wall_seconds(self._current)
+        return True
+
+    def why(self, status: int, *, overstayed: bool) -> DocumentError:
+        """Say what ended the child before its document was read."""
+        return _why(status, self._current, overstayed=overstayed, is_recognizing=self._seconds_saved is not None)
+
+    @property
+    def _current(self) -> ParseLimits:
+        return self._limits[min(self.finished, len(self._limits) - 1)]
+
+    def _begin(self) -> None:
+        self._deadline = time.monotonic() + self._current.wall_seconds
+        self._pages_left = self._current.max_recognized_pages
+        self._seconds_saved = None
 
 
 def _frames(buffer: bytearray) -> list[bytes]:
@@ -129,14 +188,17 @@ def _frames(buffer: bytearray) -> list[bytes]:
     return frames
 
 
-def _why(status: int, limits: ParseLimits, *, overstayed: bool) -> DocumentError:
+def _why(status: int, limits: ParseLimits, *, overstayed: bool, is_recognizing: bool) -> DocumentError:
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if is_recognizing and (overstayed or number == signal.SIGXCPU):
+        return over_limit("recognition_cpu_seconds", limits.recognition_cpu_seconds, "recognising a page takes longer")
     if overstayed:
         return over_limit("wall_seconds", limits.wall_seconds, "reading it takes longer")
-    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if number == signal.SIGXCPU:
         return over_limit("cpu_seconds", limits.cpu_seconds, "reading it takes more processor time")
     if number in _OUT_OF_MEMORY_SIGNALS or number == 0:
-        return over_limit("memory_bytes", limits.memory_bytes, "its reader was killed, as when memory runs out")
+        limit = "recognition_memory_bytes" if is_recognizing else "memory_bytes"
+        return over_limit(limit, getattr(limits, limit), "its reader was killed, as when memory runs out")
     return corrupt(f"its reader crashed on it with {signal.Signals(number).name}")
 
 
@@ -144,18 +206,32 @@ def _child_main(documents: Sequence[Message], writing: int, parent: int, parse: 
     status = 1
     try:
         die_with_parent(parent)
-        confine(ParseLimits(**documents[0]["options"]["limits"]))
+        limits = [ParseLimits(**document["options"]["limits"]) for document in documents]
+        confine(limits, lambda seconds: write_all(writing, pack({_PAGE_SECONDS: seconds})))
         for document in documents:
-            write_all(writing, pack({"result": result_to_plain(_parse(document, parse))}))
+            write_all(writing, _packed(_parse(document, parse)))
         status = 0
     finally:
         # Nothing of the warm process may run twice: no cleanup handlers, no flushing.
         os._exit(status)
 
 
+def _packed(result: ParsedDocument | DocumentError) -> bytes:
+    """Write a result; one that no frame holds, and one that is too large to be written, is an error."""
+    try:
+        frame = pack({"result": result_to_plain(result)})
+    except (MemoryError, ValueError):
+        frame = b""
+    if 0 < len(frame) <= HEADER.size + MAX_FRAME_BYTES:
+        return frame
+    return pack(
+        {"result": result_to_plain(over_limit("memory_bytes", MAX_FRAME_BYTES, "what was read of it is larger"))}
+    )
+
+
 def _parse(document: Message, parse: Parse) -> ParsedDocument | DocumentError:
     options = options_from_plain(document["options"])
-    allow_cpu(options.limits.cpu_seconds)
+    begin_document(options.limits)
     try:
         content = document["content"]
         if content is None:

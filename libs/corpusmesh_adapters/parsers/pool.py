@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -198,8 +199,9 @@ class ParserPool:
             process = await self._take()
             intact = False
             try:
-                async with asyncio.timeout(sum(each.options.limits.wall_seconds for each in waiting) + _GRACE_SECONDS):
-                    async for result in process.read(waiting):
+                seconds = sum(each.options.limits.wall_seconds for each in waiting) + _GRACE_SECONDS
+                async with asyncio.timeout(seconds) as timeout:
+                    async for result in process.read(waiting, functools.partial(_extend, timeout)):
                         results.append(result)  # noqa: PERF401 - what came before a failure is kept
                 intact = True
             except (ProcessGoneError, TimeoutError):
@@ -291,6 +293,13 @@ class _deadline:  # noqa: N801 - used as a function
                 f"The documents could not be read within {self._seconds:g} seconds.",
                 deadline_seconds=self._seconds,
             ) from None
+
+
+def _extend(timeout: asyncio.Timeout, seconds: float) -> None:
+    """Wait longer: each page that is recognised has time of its own."""
+    when = timeout.when()
+    if when is not None and not timeout.expired():
+        timeout.reschedule(when + seconds)
 
 
 def _byte_count(request: ParseRequest) -> int:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -92,11 +92,14 @@ class WarmProcess:
         """Whether it has not ended as far as is known."""
         return self._process.returncode is None
 
-    async def read(self, requests: Sequence[ParseRequest]) -> AsyncIterator[ParsedDocument | DocumentError]:
+    async def read(
+        self, requests: Sequence[ParseRequest], extend: Callable[[float], None]
+    ) -> AsyncIterator[ParsedDocument | DocumentError]:
         """Have it read documents.
 
         Args:
             requests: The documents.
+            extend: Told of so many seconds more, each time a page is recognised.
 
         Yields:
             One result per document, in their order.
@@ -115,12 +118,21 @@ class WarmProcess:
             await self._stdin.drain()
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ProcessGoneError from error
-        for _ in requests:
+        read_count = 0
+        while read_count < len(requests):
             body = await self._frame()
             if len(body) > _THREAD_BYTES:
-                yield await asyncio.to_thread(_result, body)
+                message = await asyncio.to_thread(unpack, body)
             else:
-                yield _result(body)
+                message = unpack(body)
+            if "page_seconds" in message:
+                extend(message["page_seconds"])
+                continue
+            read_count += 1
+            if len(body) > _THREAD_BYTES:
+                yield await asyncio.to_thread(result_from_plain, message["result"])
+            else:
+                yield result_from_plain(message["result"])
 
     def signal_kill(self) -> None:
         """Kill it and its forked child, without waiting."""
@@ -170,10 +182,6 @@ def _plain(request: ParseRequest) -> Message:
         "display_name": request.display_name,
         "options": options_to_plain(request.options),
     }
-
-
-def _result(body: bytes) -> ParsedDocument | DocumentError:
-    return result_from_plain(unpack(body)["result"])
 
 
 def _unavailable(detail: str) -> UnavailableError:

@@ -1,0 +1,149 @@
+"""Reads one page that exists as pixels only: lines, layout, tables, order; turned pages are turned upright first."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from corpusmesh_adapters.parsers.failures import over_limit
+from corpusmesh_adapters.parsers.recognition.blocks import Frame, make_blocks, usual_height, usual_size
+from corpusmesh_adapters.parsers.recognition.detection import find_lines
+from corpusmesh_adapters.parsers.recognition.layout import Region, area, find_regions, shared_area
+from corpusmesh_adapters.parsers.recognition.lines import TextLine, font_size, mean_confidence
+from corpusmesh_adapters.parsers.recognition.models import Engine, load_engine
+from corpusmesh_adapters.parsers.recognition.orientation import turned_degrees
+from corpusmesh_adapters.parsers.recognition.raster import (
+    Pixels,
+    cut,
+    quad_bounds,
+    scaled,
+    turned,
+    turned_quads,
+    unturned_box,
+)
+from corpusmesh_adapters.parsers.recognition.reading import is_upright, read_line
+from corpusmesh_adapters.parsers.recognition.rules import find_grids
+from corpusmesh_adapters.parsers.recognition.structure import find_structure
+from corpusmesh_adapters.parsers.recognition.tables import ReadTable, lines_within, read_grid, read_structure
+from corpusmesh_adapters.parsers.sandbox import recognizing
+from corpusmesh_core.documents import Block, Box
+from corpusmesh_core.ports.parsing import ParseLimits
+
+_MAX_SIDE: Final = 5_000
+_LEAST_CONFIDENCE: Final = 0.5
+"""Lines below are noise: specks, pictures, handwriting."""
+
+_DRAWING: Final = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class RecognizedPage:
+    """What recognition made of a page.
+
+    Attributes:
+        blocks: Blocks in reading order; boxes in points from the top left of the page as it was given.
+        turned_degrees: How far its content lies turned, clockwise: 0, 90, 180 or 270.
+        confidence: Mean over its lines, each weighed by its length, 0 to 1; 0 where there is no text.
+        dropped_line_count: Lines that were left out because the reader was not sure of them.
+    """
+
+    blocks: tuple[Block, ...]
+    turned_degrees: int
+    confidence: float
+    dropped_line_count: int = 0
+
+
+def recognize(pixels: Pixels, *, page: int, points_per_pixel: float, limits: ParseLimits) -> RecognizedPage:
+    """Recognise the text of a page, with its layout and its tables.
+
+    In a parser process the limits on memory and time are raised for it (`sandbox.recognizing`).
+
+    Args:
+        pixels: The page as it lies, RGB, shape `[height, width, 3]`.
+        page: Its number from 1.
+        points_per_pixel: 72 over its resolution in dots per inch.
+        limits: What it may cost.
+
+    Returns:
+        Its blocks; none where no text was found.
+
+    Raises:
+        DocumentError: DOCUMENT_RESOURCE_LIMIT `max_pixels` for a page of too many pixels.
+        FileNotFoundError: If the models are not installed; ask `is_available` first.
+    """
+    height, width = pixels.shape[:2]
+    if height * width > limits.max_pixels:
+        raise over_limit("max_pixels", limits.max_pixels, f"a page has {width} x {height} pixels")
+    with recognizing(limits):
+        engine = load_engine()
+        shrink = min(1.0, _MAX_SIDE / max(height, width, 1))
+        if shrink < 1.0:
+            pixels = scaled(pixels, max(round(width * shrink), 1), max(round(height * shrink), 1))
+        return _read(engine, pixels, page, points_per_pixel / shrink)
+
+
+def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float) -> RecognizedPage:
+    height, width = pixels.shape[:2]
+    found = find_lines(engine.detector, pixels)
+    if not len(found.quads):
+        return RecognizedPage((), 0, 0.0)
+    degrees = turned_degrees(engine, pixels, found.quads)
+    upright = np.ascontiguousarray(turned(pixels, degrees))
+    every_line = [_line(engine, upright, quad) for quad in turned_quads(found.quads, degrees, width, height)]
+    lines = [line for line in every_line if line.text and line.confidence >= _LEAST_CONFIDENCE]
+    dropped = sum(1 for line in every_line if line.text) - len(lines)
+    if not lines:
+        return RecognizedPage((), degrees, 0.0, dropped)
+    frame = Frame(page, float(upright.shape[1]), float(upright.shape[0]), usual_height(lines), usual_size(lines))
+    regions = find_regions(engine, upright)
+    tables = _tables(engine, upright, lines, regions, frame)
+    in_tables = {id(line) for table in tables for line in lines_within(lines, table.bounds)}
+    rest = [line for line in lines if id(line) not in in_tables]
+    blocks = make_blocks(rest, regions, tables, frame)
+
+    def placed(block: Block) -> Block:
+        return replace(
+            block, boxes=tuple(_placed(box, degrees, (width, height), points_per_pixel) for box in block.boxes)
+        )
+
+    return RecognizedPage(tuple(map(placed, blocks)), degrees, round(mean_confidence(lines), 4), dropped)
+
+
+def _line(engine: Engine, pixels: Pixels, quad: np.typing.NDArray[np.float32]) -> TextLine:
+    part = cut(pixels, quad)
+    reading = read_line(engine, part)
+    runs_down = is_upright(part) and len(reading.text) > 1
+    size = font_size(np.rot90(part) if runs_down else part, reading.text)
+    return TextLine(reading.text, reading.confidence, quad_bounds(quad), size, reading.offsets, runs_down)
+
+
+def _tables(
+    engine: Engine, pixels: Pixels, lines: list[TextLine], regions: list[Region], frame: Frame
+) -> list[ReadTable]:
+    """Read ruled tables by their rules, and others that the layout model sees by their structure."""
+    tables: list[ReadTable] = []
+    for grid in find_grids(pixels, frame.line_height):
+        is_drawing = any(
+            region.kind == "figure"
+            and region.score >= _DRAWING
+            and shared_area(region.bounds, grid.bounds) > 0.8 * area(grid.bounds)
+            for region in regions
+        )
+        table = None if is_drawing else read_grid(grid, lines_within(lines, grid.bounds))
+        if table is not None:
+            tables.append(table)
+    for region in regions:
+        if region.kind != "table":
+            continue
+        if any(shared_area(region.bounds, table.bounds) > 0.3 * area(region.bounds) for table in tables):
+            continue
+        structure = find_structure(engine, pixels, region.bounds)
+        table = read_structure(structure, region.bounds, lines_within(lines, region.bounds)) if structure else None
+        if table is not None:
+            tables.append(table)
+    return tables
+
+
+def _placed(box: Box, degrees: int, size: tuple[int, int], points_per_pixel: float) -> Box:
+    places = unturned_box((box.left, box.top, box.right, box.bottom), degrees, *size)
+    return Box(box.page, *(round(max(place, 0.0) * points_per_pixel, 1) for place in places))
