@@ -3,7 +3,22 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from corpusmesh_core.chunking import general
+from corpusmesh_core.chunking import (
+    book,
+    general,
+    laws,
+    mail,
+    manual,
+    one,
+    paper,
+    picture,
+    presentation,
+    qa,
+    resume,
+    table_rows,
+    tag,
+    title,
+)
 from corpusmesh_core.chunking.template import ChunkResult, ChunkTemplate
 from corpusmesh_core.documents import Chunk, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError
@@ -11,7 +26,26 @@ from corpusmesh_core.ports.embedding import TextTokenizer
 
 DEFAULT_TEMPLATE = general.TEMPLATE.name
 
-TEMPLATES: Mapping[str, ChunkTemplate] = MappingProxyType({template.name: template for template in (general.TEMPLATE,)})
+_MODULES = (
+    general,
+    title,
+    paper,
+    book,
+    laws,
+    manual,
+    qa,
+    table_rows,
+    presentation,
+    picture,
+    one,
+    mail,
+    resume,
+    tag,
+)
+
+TEMPLATES: Mapping[str, ChunkTemplate] = MappingProxyType(
+    {module.TEMPLATE.name: module.TEMPLATE for module in _MODULES}
+)
 
 
 def find_template(name: str) -> ChunkTemplate:
