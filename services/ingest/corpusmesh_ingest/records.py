@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_core.chunking.edits import is_disabled
 from corpusmesh_core.documents import Chunk, ChunkRole
 from corpusmesh_core.enrichment.values import Derived
 from corpusmesh_core.errors import InternalError
@@ -60,7 +61,12 @@ class VersionPieces:
     @property
     def record_count(self) -> int:
         """Records that it makes."""
-        return len(self.chunks) + len(self.derived) + len(self.pages.images)
+        return len(self.indexed) + len(self.derived) + len(self.pages.images)
+
+    @property
+    def indexed(self) -> list[Chunk]:
+        """Chunks that get a record: all but those that a person switched off."""
+        return [chunk for chunk in self.chunks if not is_disabled(chunk)]
 
 
 def title_of(version: VersionRow) -> str:
@@ -85,7 +91,7 @@ def embedded_texts(pieces: VersionPieces) -> list[str]:
         Title, context and text of each record that is searched by vector, of at most MAX_TEXT_BYTES.
     """
     title = title_of(pieces.version)
-    texts = [_joined(title, chunk.context, chunk.text) for chunk in pieces.chunks if chunk.role in _EMBEDDED_ROLES]
+    texts = [_joined(title, chunk.context, chunk.text) for chunk in pieces.indexed if chunk.role in _EMBEDDED_ROLES]
     texts.extend(_joined(title, "", item.text) for item in pieces.derived if item.is_embedded)
     return texts
 
@@ -116,14 +122,14 @@ def version_records(pieces: VersionPieces, vectors: NDArray[np.float32]) -> Iter
     Raises:
         InternalError: VECTORS_MISMATCH if there is another number of vectors than of embedded texts.
     """
-    embedded = sum(chunk.role in _EMBEDDED_ROLES for chunk in pieces.chunks)
+    embedded = sum(chunk.role in _EMBEDDED_ROLES for chunk in pieces.indexed)
     embedded += sum(item.is_embedded for item in pieces.derived)
     if embedded != len(vectors):
         raise InternalError(
             "VECTORS_MISMATCH", "a version has another number of vectors", expected=embedded, found=len(vectors)
         )
     following = iter(vectors)
-    for chunk in pieces.chunks:
+    for chunk in pieces.indexed:
         yield _chunk_record(pieces, chunk, next(following) if chunk.role in _EMBEDDED_ROLES else None)
     for item in pieces.derived:
         yield _derived_record(pieces, item, next(following) if item.is_embedded else None)
@@ -189,7 +195,7 @@ def _chunk_record(pieces: VersionPieces, chunk: Chunk, vector: NDArray[np.float3
 def _page_records(pieces: VersionPieces) -> Iterator[Record]:
     """Make a record of each page image: what is written on the page is searched, what is seen is looked at later."""
     texts: dict[int, str] = {}
-    for chunk in pieces.chunks:
+    for chunk in pieces.indexed:
         if chunk.role is ChunkRole.TEXT and len(texts.get(chunk.page, "")) < _PAGE_TEXT_CHARACTERS:
             texts[chunk.page] = f"{texts.get(chunk.page, '')}{chunk.text}\n"
     places = {image.page: place for place, image in enumerate(pieces.pages.embedded)}

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from corpusmesh_core.chunking.edits import is_disabled
 from corpusmesh_core.documents import Chunk, ChunkRole, ParsedDocument
 from corpusmesh_core.enrichment import Derived, EnrichmentSettings, MetadataSchema, TagExample
 from corpusmesh_core.enrichment.placement import text_chunks
@@ -64,8 +65,8 @@ class Draft:
 
     @property
     def texts(self) -> list[Chunk]:
-        """Chunks of role TEXT by position."""
-        return text_chunks(self.chunks)
+        """Chunks of role TEXT by position, without those that a person switched off: nothing is made of them."""
+        return [chunk for chunk in text_chunks(self.chunks) if not is_disabled(chunk)]
 
     def change(self, changed: Mapping[int, Chunk]) -> None:
         """Put changed chunks of role TEXT into their places.

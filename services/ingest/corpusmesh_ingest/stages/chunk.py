@@ -1,12 +1,13 @@
-"""Stage chunk: parsed documents to chunks, by the template that holds for each and the embedder's tokenizer."""
+"""Stage chunk: parsed documents to chunks, by the template that holds for each, with people's edits in them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corpusmesh_core.chunking.template import ChunkResult
-from corpusmesh_core.chunking.templates import chunk_with_warnings
-from corpusmesh_core.documents import ChunkRole, ParsedDocument
+from corpusmesh_core.chunking import find_template
+from corpusmesh_core.chunking.edits import ChunkEdit, apply_edits, is_disabled
+from corpusmesh_core.chunking.settings import BudgetSettings
+from corpusmesh_core.documents import Chunk, ChunkRole, ParsedDocument
 from corpusmesh_core.orchestration.values import PartFailure
 from corpusmesh_core.ports.edits import ChunkEditStore
 from corpusmesh_core.ports.embedding import TextTokenizer
@@ -16,6 +17,7 @@ from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_ingest.artefacts import CHUNKS, PARSED, pack_chunks, stage_artefact_key, unpack_documents
 from corpusmesh_ingest.configuration import Config, chunk_settings, effective_config
+from corpusmesh_ingest.edits import edit_of_row
 from corpusmesh_ingest.stages.artefact_access import read_artefacts
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
@@ -40,6 +42,16 @@ class ChunkDependencies:
     edits: ChunkEditStore
     counter: TextTokenizer
     embedder_max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What became of one document."""
+
+    chunks: tuple[Chunk, ...]
+    warnings: tuple[str, ...]
+    placed: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
 
 
 class ChunkStage:
@@ -70,45 +82,75 @@ class ChunkStage:
         documents = await read_artefacts(
             self._stores.objects, versions, PARSED, unpack_documents, timeout_seconds=context.remaining_seconds()
         )
+        edits: dict[int, Sequence[ChunkEdit]] = {version.ordinal: await self._edits_of(version) for version in versions}
         # Threads: the tokenizer lets other threads run while it counts, and it is most of the work.
-        results = await asyncio.to_thread(self._cut, versions, documents, knowledge_base.config)
-        failures = tuple(
-            PartFailure(ordinal, "DOCUMENT_EMPTY", "the document has no text; upload one that has")
-            for ordinal, result in results.items()
-            if not result.chunks
+        cuts = await asyncio.to_thread(
+            lambda: {
+                version.ordinal: self._cut(
+                    documents[version.ordinal],
+                    effective_config(knowledge_base.config, version.config),
+                    edits[version.ordinal],
+                )
+                for version in versions
+            }
         )
-        full = {ordinal: result for ordinal, result in results.items() if result.chunks}
+        failures = tuple(_failure(ordinal, cut) for ordinal, cut in cuts.items() if not cut.chunks)
+        full: dict[int, _Cut] = {ordinal: cut for ordinal, cut in cuts.items() if cut.chunks}
         if not full:
             return StageOutcome(failures=failures)
         key = stage_artefact_key(claim.tenant_id, claim.run_id, claim.task_id, claim.stage)
-        artefact = await asyncio.to_thread(pack_chunks, {ordinal: result.chunks for ordinal, result in full.items()})
+        artefact = await asyncio.to_thread(pack_chunks, {ordinal: cut.chunks for ordinal, cut in full.items()})
         await self._stores.objects.put(key, artefact, timeout_seconds=context.remaining_seconds())
         context.reach("after_artefact")
+        for ordinal, cut in full.items():
+            if edits[ordinal]:
+                await self._stores.edits.note_placement(claim.tenant_id, ordinal, cut.placed, cut.unplaced)
         patches = tuple(_patch(version, full[version.ordinal], key) for version in versions if version.ordinal in full)
         return StageOutcome(failures=failures, patches=patches)
 
-    def _cut(
-        self, versions: Sequence[VersionRow], documents: Mapping[int, ParsedDocument], config: Config
-    ) -> dict[int, ChunkResult]:
-        results: dict[int, ChunkResult] = {}
-        for version in versions:
-            template, settings = chunk_settings(
-                effective_config(config, version.config), embedder_max_tokens=self._stores.embedder_max_tokens
+    async def _edits_of(self, version: VersionRow) -> Sequence[ChunkEdit]:
+        if version.version == 1:
+            # An edit is made of a version that somebody saw: a document's first has none, and most are first ones.
+            return ()
+        rows = await self._stores.edits.edits_of(
+            version.tenant_id, version.knowledge_base_id, version.document_id, ordinal=version.ordinal
+        )
+        return [edit_of_row(row) for row in rows]
+
+    def _cut(self, document: ParsedDocument, config: Config, edits: Sequence[ChunkEdit]) -> _Cut:
+        name, values = chunk_settings(config, embedder_max_tokens=self._stores.embedder_max_tokens)
+        template = find_template(name)
+        settings: BudgetSettings = template.settings(values)
+        result = template.chunk(document, self._stores.counter, settings)
+        if not edits:
+            return _Cut(result.chunks, result.warnings)
+        budget = min(settings.max_tokens, settings.embedder_max_tokens - settings.context_tokens)
+        edited = apply_edits(result.chunks, edits, self._stores.counter, budget)
+        warnings = result.warnings
+        if edited.unplaced:
+            warnings = (
+                *warnings,
+                f"{len(edited.unplaced)} edits of chunks found no place in this version; list the document's edits.",
             )
-            results[version.ordinal] = chunk_with_warnings(
-                documents[version.ordinal], self._stores.counter, template=template, settings=settings
-            )
-        return results
+        return _Cut(edited.chunks, warnings, edited.placed, edited.unplaced)
 
 
-def _patch(version: VersionRow, result: ChunkResult, key: str) -> VersionPatch:
-    searched = [chunk for chunk in result.chunks if chunk.role is ChunkRole.TEXT]
-    warnings = tuple(dict.fromkeys((*version.warnings, *result.warnings))) if result.warnings else None
+def _failure(ordinal: int, cut: _Cut) -> PartFailure:
+    if cut.placed:
+        return PartFailure(
+            ordinal, "CHUNKS_ALL_DELETED", "edits deleted every chunk; withdraw one of them, or delete the document"
+        )
+    return PartFailure(ordinal, "DOCUMENT_EMPTY", "the document has no text; upload one that has")
+
+
+def _patch(version: VersionRow, cut: _Cut, key: str) -> VersionPatch:
+    indexed = [chunk for chunk in cut.chunks if not is_disabled(chunk)]
+    searched = [chunk for chunk in indexed if chunk.role is ChunkRole.TEXT]
     return VersionPatch(
         ordinal=version.ordinal,
         chunk_count=len(searched),
-        record_count=len(result.chunks),
+        record_count=len(indexed),
         token_count=sum(chunk.token_count for chunk in searched),
         artefacts={CHUNKS: key},
-        warnings=warnings,
+        warnings=tuple(dict.fromkeys((*version.warnings, *cut.warnings))) if cut.warnings else None,
     )

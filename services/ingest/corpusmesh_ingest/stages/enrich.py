@@ -136,7 +136,7 @@ class EnrichStage:
 
 def _patch(version: VersionRow, enriched: Enriched, key: str) -> VersionPatch:
     pieces = VersionPieces(version, enriched.chunks, enriched.derived)
-    searched = [chunk for chunk in enriched.chunks if chunk.role is ChunkRole.TEXT]
+    searched = [chunk for chunk in pieces.indexed if chunk.role is ChunkRole.TEXT]
     return VersionPatch(
         ordinal=version.ordinal,
         chunk_count=len(searched),
