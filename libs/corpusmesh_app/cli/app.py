@@ -16,6 +16,7 @@ from corpusmesh_app.cli import (
     mesh_commands,
     model_commands,
     run_commands,
+    source_commands,
     version_commands,
 )
 from corpusmesh_app.cli.failures import ExitStatus
@@ -42,6 +43,7 @@ def build_app() -> typer.Typer:
     version_commands.register(document_commands.register(app))
     chunk_commands.register(app)
     run_commands.register(app)
+    source_commands.register(app)
     evaluation_commands.register(app)
     model_commands.register(app)
     admin_commands.register(app)

@@ -230,6 +230,7 @@ def run_shape(run: run_pb.Run) -> Shape:
             }
             for part in run.failed_parts
         ],
+        "error": status_shape(run, "error"),
         "create_time": time_of(run, "create_time"),
         "end_time": time_of(run, "end_time"),
     }
