@@ -1,17 +1,19 @@
 """Chunks to messages and back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
 from corpusmesh.type.v1 import place_pb2
+from corpusmesh_core.chunking.edits import DISABLED_ATTRIBUTE, EDITS_ATTRIBUTE, is_disabled
 from corpusmesh_core.documents import Chunk, ChunkRole
-from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_ingest.convert import version_name
 
 MAX_TEXT_CHARACTERS: Final = 64_000
 MAX_SHOWN_CHARACTERS: Final = 8_000
+_OWN_ATTRIBUTES: Final = frozenset({DISABLED_ATTRIBUTE, EDITS_ATTRIBUTE})
 _MAX_ITEMS: Final = 64
 _MAX_ITEM_CHARACTERS: Final = 1_000
 _ROLES: Final[Mapping[ChunkRole, "pb.Chunk.Role.ValueType"]] = {
@@ -55,6 +57,25 @@ def role_of(role: "pb.Chunk.Role.ValueType") -> ChunkRole | None:
     raise InvalidArgumentError("CHUNK_ROLE_UNKNOWN", "role must be one that this release knows", field="role")
 
 
+def find_chunk(chunks: Sequence[Chunk], part: str) -> Chunk:
+    """Find a chunk of a version.
+
+    Args:
+        chunks: Its chunks.
+        part: What its name ends with.
+
+    Returns:
+        The chunk.
+
+    Raises:
+        NotFoundError: CHUNK_NOT_FOUND if there is none.
+    """
+    for chunk in chunks:
+        if chunk_id(chunk.role, chunk.position) == part:
+            return chunk
+    raise NotFoundError("CHUNK_NOT_FOUND", "the version has no such chunk, or you may not see it")
+
+
 def place_of(chunk: Chunk, *, version: str, display_name: str) -> place_pb2.Place:
     """Write where a chunk stands.
 
@@ -96,14 +117,14 @@ def chunk_to_wire(chunk: Chunk, version: VersionRow | None, *, display_name: str
         keywords=chunk.keywords,
         questions=chunk.questions,
         tags=dict(chunk.tags),
-        enabled=True,
+        enabled=not is_disabled(chunk),
         place=place_of(chunk, version=name, display_name=version.display_name if version else display_name),
         role=_ROLES[chunk.role],
         context=chunk.context,
         token_count=chunk.token_count,
         block_kind=chunk.block_kind.value,
         parent=f"{name}/chunks/{chunk_id(ChunkRole.PARENT, chunk.parent)}" if name and chunk.parent >= 0 else "",
-        attributes=dict(chunk.attributes),
+        attributes={name: value for name, value in chunk.attributes.items() if name not in _OWN_ATTRIBUTES},
         picture=f"{name}/pictures/{chunk.picture}" if name and chunk.picture else "",
         confidence=chunk.confidence,
         edited=chunk.is_edited,

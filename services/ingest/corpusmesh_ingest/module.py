@@ -48,8 +48,10 @@ from corpusmesh_ingest.handlers import (
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
 from corpusmesh_ingest.handlers.chunks import ChunkHandlerDependencies
 from corpusmesh_ingest.handlers.documents import DocumentDependencies
+from corpusmesh_ingest.handlers.editing import ChunkEditor
 from corpusmesh_ingest.handlers.knowledge_bases import KnowledgeBaseDependencies
 from corpusmesh_ingest.handlers.previews import Previewer, PreviewTools
+from corpusmesh_ingest.handlers.reprocessing import DerivationDependencies, Reprocessor
 from corpusmesh_ingest.handlers.sources import SourceDependencies
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.sealing import PasswordSealer
@@ -143,6 +145,18 @@ class IngestService(GuardedService):
                 index=stores.index,
             )
         )
+        versions = VersionReader(stores.documents, stores.knowledge_bases)
+        chunks = ChunkReader(stores.objects)
+        reprocessor = Reprocessor(
+            DerivationDependencies(
+                knowledge_bases=stores.knowledge_bases,
+                documents=stores.documents,
+                runs=stores.runs,
+                sealer=tools.sealer,
+                embedder=stores.embedder,
+                max_documents=settings.max_documents_per_upload,
+            )
+        )
         self._documents = DocumentHandlers(
             DocumentDependencies(
                 knowledge_bases=stores.knowledge_bases,
@@ -154,16 +168,24 @@ class IngestService(GuardedService):
                 audit=stores.audit,
                 objects=stores.objects,
                 index=stores.index,
-                embedder=stores.embedder,
+                reprocessor=reprocessor,
                 sealer=tools.sealer,
+                chunks=chunks,
                 settings=settings,
             )
         )
-        versions = VersionReader(stores.documents, stores.knowledge_bases)
         self._chunks = ChunkHandlers(
             ChunkHandlerDependencies(
                 versions=versions,
-                chunks=ChunkReader(stores.objects),
+                chunks=chunks,
+                audit=stores.audit,
+                editor=ChunkEditor(
+                    stores.edits,
+                    knowledge_bases=stores.knowledge_bases,
+                    versions=versions,
+                    chunks=chunks,
+                    reprocessor=reprocessor,
+                ),
                 previewer=Previewer(
                     tools.previews,
                     knowledge_bases=stores.knowledge_bases,

@@ -7,13 +7,15 @@ from typing import Any
 from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
 from corpusmesh.ingest.v1.chunk_service_pb2_grpc import ChunkServiceServicer
 from corpusmesh_core.documents import Chunk
-from corpusmesh_core.errors import NotFoundError
-from corpusmesh_ingest.convert_chunks import chunk_id, chunk_to_wire, role_of
+from corpusmesh_core.ports.metadata import AuditLog
+from corpusmesh_ingest.convert_chunks import chunk_to_wire, find_chunk, role_of
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
+from corpusmesh_ingest.handlers.editing import Ask, ChunkEditor, batch, change, creation, deletion
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number
 from corpusmesh_ingest.handlers.previews import Previewer
 from corpusmesh_ingest.handlers.version_access import VersionReader
-from corpusmesh_ingest.names import parse_name
+from corpusmesh_ingest.names import ResourceName, parse_name
+from corpusmesh_runtime.context import require_call
 
 _MAX_PAGE_CHARACTERS = 1024 * 1024
 
@@ -25,6 +27,8 @@ class ChunkHandlerDependencies:
     versions: VersionReader
     chunks: ChunkReader
     previewer: Previewer
+    editor: ChunkEditor
+    audit: AuditLog
 
 
 class ChunkHandlers(ChunkServiceServicer):
@@ -62,28 +66,51 @@ class ChunkHandlers(ChunkServiceServicer):
         version = await self._stores.versions.readable(name)
         return chunk_to_wire(find_chunk(await self._stores.chunks.chunks_of(version), name.part), version)
 
+    async def CreateChunk(self, request: pb.CreateChunkRequest, context: Any) -> pb.CreateChunkResponse:
+        """See the contract."""
+        name = parse_name("version", request.parent, field="parent")
+        ask = creation(request, request.parent, field="")
+        return pb.CreateChunkResponse(started=await self._edit(name, [ask], request.request_id))
+
+    async def UpdateChunk(self, request: pb.UpdateChunkRequest, context: Any) -> pb.UpdateChunkResponse:
+        """See the contract."""
+        name = parse_name("chunk", request.chunk.name, field="chunk.name")
+        ask = change(request, request.chunk.name.rsplit("/chunks/", 1)[0], field="")
+        return pb.UpdateChunkResponse(started=await self._edit(name, [ask], request.request_id))
+
+    async def DeleteChunk(self, request: pb.DeleteChunkRequest, context: Any) -> pb.DeleteChunkResponse:
+        """See the contract."""
+        name = parse_name("chunk", request.name)
+        ask = deletion(request, request.name.rsplit("/chunks/", 1)[0], field="")
+        return pb.DeleteChunkResponse(started=await self._edit(name, [ask], request.request_id))
+
+    async def BatchEditChunks(self, request: pb.BatchEditChunksRequest, context: Any) -> pb.BatchEditChunksResponse:
+        """See the contract."""
+        name = parse_name("version", request.parent, field="parent")
+        return pb.BatchEditChunksResponse(started=await self._edit(name, batch(request), request.request_id))
+
+    async def ListChunkEdits(self, request: pb.ListChunkEditsRequest, context: Any) -> pb.ListChunkEditsResponse:
+        """See the contract."""
+        return await self._stores.editor.list(request)
+
+    async def DeleteChunkEdit(self, request: pb.DeleteChunkEditRequest, context: Any) -> pb.DeleteChunkEditResponse:
+        """See the contract."""
+        started = await self._stores.editor.withdraw(request)
+        await self._audit("chunk_edit.withdraw", request.name)
+        return pb.DeleteChunkEditResponse(started=started)
+
+    async def _edit(self, name: ResourceName, asks: Sequence[Ask], request_id: str) -> pb.StartedEdit:
+        started = await self._stores.editor.edit(name, asks, request_id)
+        await self._audit("chunk.edit", started.version)
+        return started
+
+    async def _audit(self, action: str, resource: str) -> None:
+        call = require_call()
+        await self._stores.audit.append(call.identity, action, resource, "ok", call.request_id, {})
+
     async def PreviewChunks(self, request: pb.PreviewChunksRequest, context: Any) -> pb.PreviewChunksResponse:
         """See the contract."""
         return await self._stores.previewer.preview(request)
-
-
-def find_chunk(chunks: Sequence[Chunk], part: str) -> Chunk:
-    """Find a chunk of a version.
-
-    Args:
-        chunks: Its chunks.
-        part: What its name ends with.
-
-    Returns:
-        The chunk.
-
-    Raises:
-        NotFoundError: CHUNK_NOT_FOUND if there is none.
-    """
-    for chunk in chunks:
-        if chunk_id(chunk.role, chunk.position) == part:
-            return chunk
-    raise NotFoundError("CHUNK_NOT_FOUND", "the version has no such chunk, or you may not see it")
 
 
 def _fitting(chunks: Sequence[Chunk]) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
 from corpusmesh.ingest.v1.document_service_pb2_grpc import DocumentServiceServicer
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import RecordIndex, RecordSelection
 from corpusmesh_core.ports.metadata import (
     AuditLog,
@@ -30,10 +29,12 @@ from corpusmesh_ingest.convert import (
     run_name,
     version_to_wire,
 )
+from corpusmesh_ingest.handlers.chunk_access import ChunkReader
+from corpusmesh_ingest.handlers.differences import diff_versions
 from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, read_page_token
 from corpusmesh_ingest.handlers.pictures import read_picture
-from corpusmesh_ingest.handlers.reprocessing import DerivationDependencies, Reprocessor
+from corpusmesh_ingest.handlers.reprocessing import Reprocessor
 from corpusmesh_ingest.handlers.uploads import Pieces, UploadGate, UploadSession
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.names import parse_name
@@ -60,8 +61,9 @@ class DocumentDependencies:
     audit: AuditLog
     objects: ObjectStore
     index: RecordIndex
-    embedder: Embedder
+    reprocessor: Reprocessor
     sealer: PasswordSealer
+    chunks: ChunkReader
     settings: IngestSettings
 
 
@@ -77,16 +79,8 @@ class DocumentHandlers(DocumentServiceServicer):
         self._stores = dependencies
         self._gate = UploadGate(dependencies.settings.max_concurrent_uploads)
         self._versions = VersionReader(dependencies.documents, dependencies.knowledge_bases)
-        self._reprocessor = Reprocessor(
-            DerivationDependencies(
-                knowledge_bases=dependencies.knowledge_bases,
-                documents=dependencies.documents,
-                runs=dependencies.runs,
-                sealer=dependencies.sealer,
-                embedder=dependencies.embedder,
-                max_documents=dependencies.settings.max_documents_per_upload,
-            )
-        )
+        self._chunks = dependencies.chunks
+        self._reprocessor = dependencies.reprocessor
 
     async def UploadDocuments(self, request_iterator: Any, context: Any) -> pb.UploadDocumentsResponse:
         """See the contract."""
@@ -231,6 +225,10 @@ class DocumentHandlers(DocumentServiceServicer):
         version = await self._versions.readable(name)
         async for piece in read_picture(self._stores.objects, version, name.part):
             yield piece
+
+    async def DiffVersions(self, request: pb.DiffVersionsRequest, context: Any) -> pb.DiffVersionsResponse:
+        """See the contract."""
+        return await diff_versions(self._versions, self._chunks, request)
 
     async def ReprocessDocument(
         self, request: pb.ReprocessDocumentRequest, context: Any
