@@ -204,7 +204,8 @@ class _Application:
                 places[anchor] = min(candidates, key=lambda index: self._distance(anchor, index))
                 taken.add(places[anchor])
         for anchor in dict.fromkeys(anchors):
-            if anchor not in places and (index := self._nearest(anchor, taken)) >= 0:
+            # An anchor without a digest is none of a chunk: its empty excerpts are like every text's.
+            if anchor.text_sha256 and anchor not in places and (index := self._nearest(anchor, taken)) >= 0:
                 places[anchor] = index
                 taken.add(index)
         return places
