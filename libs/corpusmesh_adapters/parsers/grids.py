@@ -43,7 +43,8 @@ class Grid:
         """Cells that cover more than one place."""
         height = len(self._rows)
         spans = (CellSpan(row, column, min(rows, height - row), columns) for row, column, rows, columns in self._spans)
-        return [span for span in spans if span.row_count * span.column_count > 1]
+        kept = (span for span in spans if span.row_count * span.column_count > 1)
+        return sorted(kept, key=lambda span: (span.row, span.column))
 
     def start_row(self) -> None:
         """Begin the next row."""

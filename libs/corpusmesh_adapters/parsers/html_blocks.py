@@ -20,6 +20,7 @@ from corpusmesh_adapters.parsers.html_text import (
     HEADING_LEVELS,
     alternative_text,
     furniture_kind,
+    heading_parts,
     inline_text,
     is_dropped,
     visible_text,
@@ -146,8 +147,9 @@ class HtmlWalker:
         elif tag in HEADING_LEVELS:
             self._flush()
             kind = self._furniture or BlockKind.HEADING
-            level = HEADING_LEVELS[tag] if self._furniture is None else 0
-            self._builder.add(kind, visible_text(node, depth, self._limits.max_depth), level=level)
+            for index, text in enumerate(heading_parts(node, depth, self._limits.max_depth)):
+                level = HEADING_LEVELS[tag] + index if self._furniture is None else 0
+                self._builder.add(kind, text, level=level)
         elif tag in BLOCK_TAGS:
             self._block(node, tag, depth)
         else:

@@ -77,6 +77,8 @@ BLOCK_TAGS = frozenset(
 HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _MAX_ALT_CHARACTERS = 300
+_EMPTY_LINE_TAGS = re.compile(r"<br\b[^>]*>\s*<br\b", re.IGNORECASE)
+_EMPTY_LINE = re.compile(r"\n\s*\n")
 _MAX_ANCESTORS = 100
 _NOTE_ROLES = frozenset(["doc-footnote", "doc-endnote"])
 
@@ -177,6 +179,24 @@ def visible_text(node: LexborNode, depth: int = 0, max_depth: int = 200) -> str:
     parts: list[str] = []
     _collect(node, parts, depth, max_depth)
     return one_line("".join(parts))
+
+
+def heading_parts(node: LexborNode, depth: int, max_depth: int) -> list[str]:
+    """Collect the text of a heading; an empty line in it parts a number or title from a subtitle.
+
+    Args:
+        node: A heading element.
+        depth: How deep it lies.
+        max_depth: Depth below which text is left out.
+
+    Returns:
+        Its text, in parts of one line each.
+    """
+    if _EMPTY_LINE_TAGS.search(node.html or "") is None:
+        return [visible_text(node, depth, max_depth)]
+    parts: list[str] = []
+    _collect(node, parts, depth, max_depth)
+    return [line for line in map(one_line, _EMPTY_LINE.split("".join(parts))) if line]
 
 
 def _collect(node: LexborNode, parts: list[str], depth: int, max_depth: int) -> None:
