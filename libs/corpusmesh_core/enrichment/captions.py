@@ -16,8 +16,7 @@ from corpusmesh_core.enrichment.placement import place_blocks, text_chunks
 from corpusmesh_core.enrichment.values import IMAGE_CAPTION_PREFIX
 
 _CAPTION_LIKE: Final = re.compile(
-    r"^(?:fig(?:ure)?s?\.?|image|photo|chart|diagram|plate|scheme|图|附图|照片|插图)\s*[\d一二三四五六七八九十A-Z]",
-    re.IGNORECASE,
+    r"^(?i:fig(?:ure)?s?\.?|image|photo|chart|diagram|plate|scheme|图|附图|照片|插图)\s*(?:\d|[一二三四五六七八九十]|[A-Z]\b)"
 )
 _MAX_PARAGRAPH_CAPTION: Final = 300
 _MAX_CHARACTERS: Final = 1500

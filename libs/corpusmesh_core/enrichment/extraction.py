@@ -101,7 +101,7 @@ def _said_by_file(metadata: Mapping[str, str], key: str) -> Sequence[str]:
 def _found_by_rule(entry: MetadataField, text: str) -> Sequence[str]:
     found: list[str] = []
     for match in compile_rule(entry).finditer(text):
-        value = match.group(1) if match.re.groups else match.group()
+        value = next((group for group in match.groups() if group), None) if match.re.groups else match.group()
         if value and value.strip():
             found.append(value.strip())
         if len(found) == _MAX_MATCHES:

@@ -20,8 +20,8 @@ _EMPTY_CHINESE: Final = """
 概述 简介 引言 前言 总则 附则 附录 摘要 结论 小结 总结 背景 说明 其他 概况 序言 致谢 正文 封面
 """
 _LISTS: Final = """
-contents|table of contents|list of figures|list of tables|list of illustrations|illustrations|index|references
-bibliography|works cited|目录|目次|参考文献|图目录|表目录|索引
+contents|table of contents|list of figures|list of tables|list of illustrations|illustrations|references
+bibliography|works cited|目录|目次|参考文献|图目录|表目录
 """
 _EMPTY: Final = frozenset(_EMPTY_ENGLISH.split()) | frozenset(_EMPTY_CHINESE.split())
 _LIST_HEADINGS: Final = frozenset(_LISTS.replace("\n", "|").strip("|").split("|"))
@@ -46,7 +46,7 @@ def topic_of(heading: str) -> str:
 
 
 def is_list_heading(heading: str) -> bool:
-    """Say whether what stands below a heading is a list of other places: contents, an index, references.
+    """Say whether what stands below a heading is a list of other places: contents, references.
 
     Args:
         heading: A heading.

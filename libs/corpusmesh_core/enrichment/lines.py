@@ -4,11 +4,11 @@ import re
 from typing import Final
 
 _BLANKS: Final = re.compile(r"\s+")
-_BETWEEN_IDEOGRAPHS: Final = re.compile(r"(?<=[\u3000-\u303f\u3400-\u9fff\uff00-\uffef])\s+(?=[\u3400-\u9fff])")
+_LINE_END: Final = re.compile(r"(?<=[\u3001-\u303f\u3400-\u9fff\uff00-\uffef])[ \t\r]*\n\s*(?=[\u3400-\u9fff])")
 
 
 def one_line(text: str) -> str:
-    """Write a text on one line, without the blanks that a page's width left between Chinese characters.
+    """Write a text on one line; an end of line between two Chinese characters leaves no blank.
 
     Args:
         text: Any text.
@@ -16,4 +16,4 @@ def one_line(text: str) -> str:
     Returns:
         The line.
     """
-    return _BETWEEN_IDEOGRAPHS.sub("", _BLANKS.sub(" ", text)).strip()
+    return _BLANKS.sub(" ", _LINE_END.sub("", text)).strip()

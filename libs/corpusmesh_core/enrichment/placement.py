@@ -1,13 +1,13 @@
 """Which chunks hold which blocks: entries of a table of contents, pages, sections and pictures lead to chunks by it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from corpusmesh_core.documents import Block, BlockKind, Chunk, ChunkRole
 
 _BLANKS: Final = re.compile(r"[\s|#*_`>\-]+")
-_PROBE_CHARACTERS: Final = 40
+_PROBE_CHARACTERS: Final = (40, 20, 10)
 _LOOK_AHEAD: Final = 12
 """Chunks that are looked through for a block beyond the one that holds the block before it."""
 _RUNNING_HEADS: Final = frozenset({BlockKind.HEADER, BlockKind.FOOTER})
@@ -55,12 +55,12 @@ def place_blocks(blocks: Sequence[Block], chunks: Sequence[Chunk]) -> list[range
     current, offset = 0, 0
     for block in blocks:
         text = "" if block.kind in _RUNNING_HEADS else _squeezed(block.text)
-        place = _find(texts, text[:_PROBE_CHARACTERS], current, offset) if text else None
+        place = _find(texts, _beginnings(text), current, offset) if text else None
         if place is None:
             found.append(range(0))
             continue
         first, at = place
-        end = _find(texts, text[-_PROBE_CHARACTERS:], first, at) or place
+        end = _find(texts, _ends(text), first, at) or place
         current, offset = end
         found.append(range(first, end[0] + 1))
     return found
@@ -70,19 +70,25 @@ def _squeezed(text: str) -> str:
     return _BLANKS.sub("", text).casefold()
 
 
-def _find(texts: Sequence[str], probe: str, current: int, offset: int) -> tuple[int, int] | None:
-    for place in range(current, min(current + _LOOK_AHEAD, len(texts))):
-        at = texts[place].find(probe, offset if place == current else 0)
-        if at >= 0:
-            return place, at
-    return _find_cut(texts, probe, current)
-
-
-def _find_cut(texts: Sequence[str], probe: str, current: int) -> tuple[int, int] | None:
-    """Find a probe that a chunk's end cuts in two: its first half ends one chunk."""
-    half = probe[: max(4, len(probe) // 3)]
-    for place in range(current, min(current + _LOOK_AHEAD, len(texts))):
-        at = texts[place].rfind(half)
-        if at >= 0 and len(texts[place]) - at < len(probe) and probe.startswith(texts[place][at:]):
-            return place, at
+def _find(texts: Sequence[str], probes: Iterable[str], current: int, offset: int) -> tuple[int, int] | None:
+    for probe in probes:
+        for place in range(current, min(current + _LOOK_AHEAD, len(texts))):
+            at = texts[place].find(probe, offset if place == current else 0)
+            if at >= 0:
+                return place, at
     return None
+
+
+def _beginnings(text: str) -> Iterator[str]:
+    """Give shorter and shorter beginnings: the end of a chunk may have cut the longer ones."""
+    for length in _PROBE_CHARACTERS:
+        yield text[:length]
+        if len(text) <= length:
+            return
+
+
+def _ends(text: str) -> Iterator[str]:
+    for length in _PROBE_CHARACTERS:
+        yield text[-length:]
+        if len(text) <= length:
+            return

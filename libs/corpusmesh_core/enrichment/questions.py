@@ -46,8 +46,9 @@ _ENGLISH: Final = (
     ),
     _Rule(
         re.compile(
-            rf"^{_SUBJECT}\s+(?P<be>was|were) (?:\w+ly )?(?P<verb>founded|established|born|created|introduced|released|"
-            r"published|built|discovered|invented|adopted|signed|enacted|opened|launched)\b[^.;]*?\b(?:in|on) "
+            rf"^{_SUBJECT}\s+(?P<be>was|were) (?:(?:\w+ly|first) )?"
+            r"(?P<verb>founded|established|born|created|introduced|released|published|built|"
+            r"discovered|invented|adopted|signed|enacted|opened|launched)\b[^.;]*?\b(?:in|on) "
             r"(?:[A-Z][a-z]+ )?(?:\d{1,2},? )?\d{4}\b"
         ),
         "When {be} {subject} {verb}?",

@@ -225,8 +225,7 @@ def read_values(
 
 
 def _texts(value: object) -> list[str]:
-    listed = value if isinstance(value, list) else [value]
-    return [text for item in listed if (text := _clean(item))]
+    return [text for item in value if (text := _clean(item))] if isinstance(value, list) else []
 
 
 def _clean(value: object) -> str:

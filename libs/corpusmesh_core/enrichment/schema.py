@@ -77,7 +77,8 @@ class MetadataField:
         description: What it means; a language model reads it.
         required: Whether a document without it is worth a warning.
         source: Where it comes from.
-        pattern: For source RULE: an RE2 pattern; its first group, or all that it matches, is the value.
+        pattern: For source RULE: an RE2 pattern; the first of its groups that matches, or all that it matches, is the
+            value.
         key: For source PARSER: the parser's key.
         values: For type ENUM: what is allowed.
     """

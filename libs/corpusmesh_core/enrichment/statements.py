@@ -163,14 +163,16 @@ def pick_central(sentences: Sequence[str], scores: NDArray[np.float64], sizes: S
         Places of the chosen ones, ascending; the most central sentence that fits is always among them.
     """
     picked: list[int] = []
+    known: list[frozenset[str]] = []
     room = budget
-    terms = [telling_terms(sentence) for sentence in sentences]
     for place in (int(place) for place in np.argsort(-scores, kind="stable")):
         if sizes[place] > room or scores[place] <= 0:
             continue
-        if any(_same_share(terms[place], terms[other]) > _SAME_SHARE for other in picked):
+        terms = telling_terms(sentences[place])
+        if any(_same_share(terms, other) > _SAME_SHARE for other in known):
             continue
         picked.append(place)
+        known.append(terms)
         room -= sizes[place]
     return sorted(picked)
 
