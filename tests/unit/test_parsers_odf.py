@@ -114,7 +114,8 @@ def test_odt_figures_and_formulas():
     stream = io.BytesIO()
     Image.new("RGB", (32, 32)).save(stream, "PNG")
     body = """<text:p>Let <draw:frame><draw:object xlink:href="./Object 1"/></draw:frame> be</text:p>
-    <text:p><draw:frame><svg:desc>a black field</svg:desc><draw:image xlink:href="Pictures/a.png"/></draw:frame></text:p>"""
+    <text:p><draw:frame><svg:desc>a black field</svg:desc><draw:image xlink:href="Pictures/a.png"/></draw:frame>
+    </text:p>"""
     formula = '<math xmlns="http://www.w3.org/1998/Math/MathML"><mi>x</mi><annotation>x^2</annotation></math>'
     members = {"Object 1/content.xml": formula, "Pictures/a.png": stream.getvalue()}
     document = parse(packed(TEXT, body, members=members), keep_pictures=True)
