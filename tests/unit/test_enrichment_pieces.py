@@ -1,5 +1,7 @@
 """Tags, propositions, captions and the plain form of derived records."""
 
+from dataclasses import replace
+
 import msgpack
 import numpy as np
 import pytest
@@ -177,7 +179,11 @@ def test_a_chunk_of_a_picture_is_described_with_its_own_words_and_others_stay() 
     made = caption_pictures(blocks, (shown, mixed, edited))
     assert made[0].text == f"{IMAGE_CAPTION_PREFIX} 图 3 各模型的得分 — Results\nScore 27.3"
     assert made[0].token_count == 0
-    assert made[1:] == (mixed, edited)
+    assert made[1] == mixed
+    # Among the words of a slide a picture is not found: it has a chunk of its own.
+    assert (made[2].text, made[2].picture) == (f"{IMAGE_CAPTION_PREFIX} Alt", "figure-2-2")
+    assert made[3] == replace(edited, position=3)
+    assert caption_pictures(blocks, made) == made
 
 
 def test_a_picture_of_which_nothing_is_said_is_no_chunk() -> None:
@@ -230,3 +236,10 @@ def test_a_foreign_form_is_refused() -> None:
         with pytest.raises(InvalidArgumentError) as caught:
             derived_from_plain(bad)
         assert caught.value.reason == "ARTEFACT_MALFORMED"
+
+
+def test_pictures_side_by_side_keep_their_order() -> None:
+    text = "All pictures stand behind this paragraph."
+    blocks = (block(BlockKind.PARAGRAPH, text), *(figure(f"Alt {name}", name) for name in "abc"))
+    made = caption_pictures(blocks, (chunk(text),))
+    assert [entry.picture for entry in made] == ["", "a", "b", "c"]

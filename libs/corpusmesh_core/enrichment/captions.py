@@ -8,6 +8,7 @@ writes here; what is said was said by the document or recognised in the picture.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
 from corpusmesh_core.documents import Block, BlockKind, Chunk, ChunkRole
@@ -34,8 +35,8 @@ class _Figure:
 def caption_pictures(blocks: Sequence[Block], chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
     """Describe the pictures of a document in its chunks.
 
-    A chunk of kind FIGURE gets the description as its text, with its own words in it; a picture that no chunk shows
-    gets a chunk of its own behind the chunk that holds what stands before it.
+    A chunk of kind FIGURE gets the description as its text, with its own words in it. A picture without such a chunk
+    gets one, behind the chunk that holds what stands before it: among other text its words would not lead to it.
 
     Args:
         blocks: Blocks of the document.
@@ -49,7 +50,12 @@ def caption_pictures(blocks: Sequence[Block], chunks: Sequence[Chunk]) -> tuple[
     if not figures:
         return tuple(chunks)
     ordered = text_chunks(chunks)
-    shown = {chunk.picture: place for place, chunk in enumerate(ordered) if chunk.picture}
+    showing = {chunk.picture: place for place, chunk in enumerate(ordered) if chunk.picture}
+    shown = {
+        chunk.picture: place
+        for place, chunk in enumerate(ordered)
+        if chunk.picture and chunk.block_kind is BlockKind.FIGURE
+    }
     places = place_blocks(blocks, ordered)
     described = list(ordered)
     inserted: list[tuple[int, Chunk]] = []
@@ -58,7 +64,11 @@ def caption_pictures(blocks: Sequence[Block], chunks: Sequence[Chunk]) -> tuple[
         if place is not None:
             described[place] = _described(ordered[place], figure)
         elif figure.text:
-            inserted.append((_after(figure.index, places), _own_chunk(figure)))
+            beside = showing.get(figure.block.picture) if figure.block.picture else None
+            after = _after(figure.index, places) if beside is None else beside + 1
+            inserted.append((after, _own_chunk(figure)))
+    # From the end on, so that an insertion moves no place that is still to come.
+    inserted.sort(key=itemgetter(0))
     for place, chunk in reversed(inserted):
         described.insert(place, chunk)
     renumbered = [
@@ -115,8 +125,7 @@ def _holds(parts: Sequence[str], text: str) -> bool:
 
 
 def _described(chunk: Chunk, figure: _Figure) -> Chunk:
-    is_whole = chunk.block_kind is BlockKind.FIGURE
-    if not is_whole or chunk.is_edited or chunk.text.startswith(IMAGE_CAPTION_PREFIX):
+    if chunk.is_edited or chunk.text.startswith(IMAGE_CAPTION_PREFIX):
         return chunk
     own = chunk.text.strip()
     text = figure.text

@@ -25,7 +25,7 @@ from corpusmesh_core.ports.completions import MAX_KEYS_PER_CALL, Completion, Com
 
 _Value = TypeVar("_Value")
 _MIN_CALL_SECONDS: Final = 0.5
-_GRACE_SECONDS: Final = 2.0
+_GRACE_SECONDS: Final = 1.0
 _MAX_FAILED_CALLS: Final = 3
 _FRAME_TOKENS: Final = 100
 _CHARACTERS_PER_TOKEN: Final = 8
