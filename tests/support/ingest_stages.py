@@ -114,6 +114,14 @@ class MemoryMetadata:
     async def versions_by_ordinal(self, tenant_id: str, ordinals: Sequence[int]) -> list[VersionRow]:
         return [self.rows[ordinal] for ordinal in ordinals if ordinal in self.rows]
 
+    async def list_versions(
+        self, identity: Identity, knowledge_base_id: str, document_id: str, before_version: int, limit: int
+    ) -> list[VersionRow]:
+        rows = [
+            row for row in self.rows.values() if row.document_id == document_id and 0 < row.version < before_version
+        ]
+        return sorted(rows, key=lambda row: -row.version)[:limit]
+
     async def get(self, identity: Identity, knowledge_base_id: str, access: Access = Access.READ) -> KnowledgeBase:
         return KnowledgeBase(
             tenant_id="acme",
@@ -154,9 +162,11 @@ class CannedParser:
 
     results: dict[bytes, Any]
     requests: list[ParseRequest] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
 
     async def parse_many(self, requests: Sequence[ParseRequest], *, deadline_seconds: float) -> list[Any]:
         self.requests.extend(requests)
+        self.sizes.append(len(requests))
         return [self.results[request.content] for request in requests if isinstance(request.content, bytes)]
 
 

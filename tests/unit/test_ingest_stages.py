@@ -390,3 +390,24 @@ async def test_found_values_wait_with_the_version() -> None:
     assert bench.metadata.rows[1].extracted_metadata == {}
     assert bench.metadata.rows[1].warnings, "a value that is no number is left out, and it is said"
     assert bench.metadata.rows[2].extracted_metadata == {"class": "second"}
+
+
+async def test_a_document_that_is_uploaded_again_keeps_the_vectors_of_what_stayed() -> None:
+    bench = Bench()
+    bench.parser.results[b"changed"] = document(TEXTS[0], "Something else is said here now.", TEXTS[2])
+    bench.objects.kept[f"acme/originals/{'b' * 64}"] = b"changed"
+    bench.metadata.add(version(1), version(2, version=2, original_sha256="b" * 64))
+    await bench.run_all(1, "one")
+    await bench.run_all(2, "two")
+    assert bench.embedder.texts[3:] == ["doc\nSomething else is said here now."]
+
+
+async def test_documents_with_pictures_are_few_at_once_in_memory() -> None:
+    bench = Bench()
+    bench.parser.results[b"file"] = document(pictures=True)
+    own = {"parsing": {"keep_pictures": True}}
+    bench.metadata.add(*(version(ordinal, config=own if ordinal > 2 else {}) for ordinal in range(1, 12)))
+    outcome = await bench.run(Stage.PARSE, *range(1, 12))
+    assert not outcome.failures
+    assert bench.parser.sizes == [2, 4, 4, 1]
+    assert all("pictures" in row.artefacts for row in bench.metadata.rows.values())

@@ -133,6 +133,11 @@ class ParseSection:
             values["render_dots_per_inch"] = self.render_dots_per_inch
         return values
 
+    @property
+    def makes_pictures(self) -> bool:
+        """Whether a document may come with pictures or page images."""
+        return self.keep_pictures or self.render_pages
+
     def options(self, limits: ParseLimits, *, password: str | None = None) -> ParseOptions:
         """Make the parser's options.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
+from corpusmesh_core.errors import FailedPreconditionError, NotFoundError, UnavailableError
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
@@ -143,11 +143,14 @@ class EmbedStage:
     async def _known_vectors(
         self, context: TaskContext, versions: Sequence[VersionRow]
     ) -> dict[bytes, NDArray[np.float32]]:
-        """Give the vectors of the versions that these were made from, by the key of their text."""
+        """Give the vectors of the versions that these were made from, or follow, by the key of their text."""
         ordinals = sorted({version.base_ordinal for version in versions if version.base_ordinal})
-        if not ordinals:
+        bases = list(await self._documents.versions_by_ordinal(context.claim.tenant_id, ordinals)) if ordinals else []
+        for version in versions:
+            if not version.base_ordinal and version.version > 1:
+                bases.extend(await self._version_before(version))
+        if not bases:
             return {}
-        bases = await self._documents.versions_by_ordinal(context.claim.tenant_id, ordinals)
         found = await find_artefacts(
             self._objects, bases, VECTORS, unpack_vectors, timeout_seconds=context.remaining_seconds()
         )
@@ -156,6 +159,17 @@ class EmbedStage:
             for entry in found.values()
             for key, vector in zip(entry.keys, entry.vectors, strict=False)
         }
+
+    async def _version_before(self, version: VersionRow) -> Sequence[VersionRow]:
+        """Give the version that one follows: most of a document stays as it was when it is uploaded again."""
+        identity = service_identity("ingest", tenant_id=version.tenant_id)
+        try:
+            return await self._documents.list_versions(
+                identity, version.knowledge_base_id, version.document_id, version.version, 1
+            )
+        except NotFoundError:
+            # The document was deleted meanwhile: the commit leaves it out.
+            return ()
 
     async def _embed(self, context: TaskContext, texts: Sequence[str]) -> NDArray[np.float32]:
         if not texts:

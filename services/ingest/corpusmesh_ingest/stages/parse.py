@@ -30,6 +30,8 @@ from corpusmesh_runtime.worker import TaskContext
 
 _IN_MEMORY_BYTES = 4 * 1024 * 1024
 _READS_IN_FLIGHT = 8
+_PICTURED_AT_ONCE = 4
+"""Documents whose pictures are in memory at once: each may bring `ParseLimits.max_picture_bytes`."""
 
 Unseal = Callable[[str, bytes], str]
 """Opens a password that was sealed for a tenant."""
@@ -87,13 +89,14 @@ class ParseStage:
         }
         pictures = PictureWriter(self._stores.objects)
         readings = await self._take_over(context, versions, sections, pictures)
-        parsed, failures = await self._parse(
-            context, [version for version in versions if version.ordinal not in readings], sections
-        )
-        for version in versions:
-            if (reading := parsed.pop(version.ordinal, None)) is not None:
-                document = await pictures.store(context, reading.document, _prefix(context, version))
-                readings[version.ordinal] = Reading(document, reading.fingerprint)
+        failures: list[PartFailure] = []
+        for group in _groups([version for version in versions if version.ordinal not in readings], sections):
+            parsed, failed = await self._parse(context, group, sections)
+            failures.extend(failed)
+            for version in group:
+                if (reading := parsed.pop(version.ordinal, None)) is not None:
+                    document = await pictures.store(context, reading.document, _prefix(context, version))
+                    readings[version.ordinal] = Reading(document, reading.fingerprint)
         forgotten = tuple(
             VersionPatch(ordinal=version.ordinal, forgets_password=True)
             for version in versions
@@ -204,6 +207,16 @@ class ParseStage:
             except NotFoundError:
                 return None
             return path
+
+
+def _groups(versions: Sequence[VersionRow], sections: Mapping[int, ParseSection]) -> list[Sequence[VersionRow]]:
+    """Part a batch into what is parsed at once; documents with pictures, which may be large, are few at once."""
+    light = [version for version in versions if not sections[version.ordinal].makes_pictures]
+    heavy = [version for version in versions if sections[version.ordinal].makes_pictures]
+    groups: list[Sequence[VersionRow]] = [
+        heavy[start : start + _PICTURED_AT_ONCE] for start in range(0, len(heavy), _PICTURED_AT_ONCE)
+    ]
+    return [light, *groups] if light else groups
 
 
 def _is_same_original(version: VersionRow, base: VersionRow) -> bool:
