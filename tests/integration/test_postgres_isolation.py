@@ -57,6 +57,10 @@ async def _fill_every_table(metadata: Metadata, tenant_id: str) -> None:
             "INSERT INTO corpusmesh.snapshots VALUES ($1, $2, 77, 0, '', 'publish', 'x')",
             "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, ordinal, state, sources)"
             " VALUES ($1, 'b', $2, 'tree', 9999, 'ready', '')",
+            "INSERT INTO corpusmesh.sources (tenant_id, knowledge_base_id, source_id, kind, display_name, place,"
+            " owner_user_id) VALUES ($1, $2, 's', 'web', 's', '{}', 'u')",
+            "INSERT INTO corpusmesh.source_items (tenant_id, knowledge_base_id, source_id, key, display_name, state)"
+            " VALUES ($1, $2, 's', 'k', 'k', 'active')",
             "INSERT INTO corpusmesh.tag_sets (tenant_id, tag_set_id, display_name, knowledge_base_id)"
             " VALUES ($1, 't', 't', $2)",
         )

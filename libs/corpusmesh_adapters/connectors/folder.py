@@ -88,8 +88,8 @@ class FolderConnector:
                     yield FailedItem(
                         _text(entry.path),
                         _text(entry.path.rsplit("/", 1)[-1]),
-                        "SOURCE_FOLDER_UNREADABLE",
-                        f"the folder cannot be read ({entry.why})",
+                        "SOURCE_PATH_UNREADABLE",
+                        f"the path cannot be read ({entry.why})",
                     )
                 else:
                     yield entry
@@ -148,14 +148,20 @@ class FolderConnector:
                         yield _Unreadable((folder / entry.name).relative_to(self._base).as_posix(), "too deep")
                     continue
                 item = self._item(folder / entry.name, is_link=entry.is_symlink())
-            except OSError:
-                continue  # It went while the folder was read.
+            except FileNotFoundError:
+                continue  # It went while the folder was read, or is a link to nothing.
+            except OSError as error:
+                # It may be there all the same: nothing may be taken for gone.
+                yield _Unreadable((folder / entry.name).relative_to(self._base).as_posix(), error.strerror or "error")
+                continue
             if item is not None:
                 yield item
 
     def _item(self, path: Path, *, is_link: bool) -> SourceItem | FailedItem | None:
         key = path.relative_to(self._base).as_posix()
         if not is_wanted(key, self._place.include, self._place.exclude):
+            return None
+        if is_link and path.is_dir():
             return None
         if is_link and not Path(os.path.realpath(path)).is_relative_to(self._root):
             return FailedItem(
