@@ -238,7 +238,7 @@ async def test_worker_that_dies_before_it_noted_anything_does_no_harm(syncing: S
     syncing.syncs.record = die  # type: ignore[method-assign] # the process ends here
     with pytest.raises(asyncio.CancelledError):
         await stage(TaskContext(claim, 60.0))
-    del syncing.syncs.record  # type: ignore[attr-defined]
+    del syncing.syncs.record
     assert len(await syncing.names()) == 5, "the versions were accepted, the items not noted"
     await asyncio.sleep(syncing.metadata.policy.lease_seconds + 0.1)
     await syncing.metadata.sweeper.expire_leases(100)

@@ -63,7 +63,11 @@ def remember(events: list[ListingEvent]) -> dict[str, KnownItem]:
     }
 
 
-def paths(site: LocalSite, events: list[ListingEvent], kind: type = SourceItem) -> list[str]:
+def paths(
+    site: LocalSite,
+    events: list[ListingEvent],
+    kind: type[SourceItem] | type[RemovedItem] | type[FailedItem] = SourceItem,
+) -> list[str]:
     return [event.key.removeprefix(site.url("")) for event in events if isinstance(event, kind)]
 
 
@@ -175,7 +179,7 @@ async def test_site_that_is_down_raises_and_removes_nothing(site: LocalSite) -> 
 async def test_pages_say_that_they_must_not_be_kept_or_are_another_one(site: LocalSite) -> None:
     site.put("/", "start", links=("/hidden", "/header", "/copy"))
     site.put("/hidden", "x", head='<meta name="robots" content="noindex">', links=("/from-hidden",))
-    site.put("/header", "x", **{"X-Robots-Tag": "noindex"})
+    site.put("/header", "x", robots="noindex")
     site.put("/copy", "x", head='<link rel="canonical" href="/original">')
     site.put("/original", "x")
     site.put("/from-hidden", "x")

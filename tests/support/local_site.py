@@ -1,6 +1,7 @@
 """A small web site on this machine whose pages a test may change, and that remembers what it was asked."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,12 +29,12 @@ class LocalSite:
     def url(self, path: str = "/") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    def put(self, path: str, text: str, *, links: tuple[str, ...] = (), head: str = "", **headers: str) -> None:
-        """Set a page with a text and links; its ETag changes with both."""
+    def put(self, path: str, text: str, *, links: tuple[str, ...] = (), head: str = "", robots: str = "") -> None:
+        """Set a page with a text and links, and perhaps X-Robots-Tag; its ETag changes with its content."""
         anchors = "".join(f'<p><a href="{link}">see also</a></p>' for link in links)
         body = f"<html><head><title>{path}</title>{head}</head><body><p>{text}</p>{anchors}</body></html>".encode()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.pages[path] = Page(body, headers={"ETag": f'"{hash(body):x}"', **named})
+        named = {"X-Robots-Tag": robots} if robots else {}
+        self.pages[path] = Page(body, headers={"ETag": f'"{hashlib.sha256(body).hexdigest()[:16]}"', **named})
 
     def paths(self) -> list[str]:
         """Paths that were asked for, in order."""
