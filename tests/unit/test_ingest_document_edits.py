@@ -1,6 +1,7 @@
 """What people ask of the chunks that they see, against a plain list that does what they say."""
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -53,7 +54,7 @@ class Document:
 
 def _row(edit: ChunkEdit, edit_id: str) -> ChunkEditRow:
     stored = stored_edit(edit)
-    moment = None
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
     return ChunkEditRow(
         "t",
         "kb",
@@ -65,7 +66,7 @@ def _row(edit: ChunkEdit, edit_id: str) -> ChunkEditRow:
         EditState.PLACED,
         "u",
         moment,
-        moment,  # type: ignore[arg-type]
+        moment,
     )
 
 

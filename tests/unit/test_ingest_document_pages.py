@@ -27,8 +27,11 @@ class Stores:
         self.rows = [replace(ROW, document_id=f"d{place:03}") for place in range(document_count)]
         self.count_calls = 0
 
-    async def list(self, identity: Identity, kb: str, after_key: str, limit: int) -> Sequence[DocumentRow]:
-        return [row for row in self.rows if row.document_id > after_key][:limit]
+    async def list(
+        self, identity: Identity, kb: str, after_key: str, limit: int, *, name_prefix: str = ""
+    ) -> Sequence[DocumentRow]:
+        rows = [row for row in self.rows if row.document_id > after_key and row.display_name.startswith(name_prefix)]
+        return rows[:limit]
 
     async def count(self, identity: Identity, knowledge_base_ids: Sequence[str]) -> Mapping[str, tuple[int, int]]:
         self.count_calls += 1
@@ -44,7 +47,9 @@ def call() -> Iterator[None]:
 
 
 def handlers_of(stores: Stores) -> DocumentHandlers:
-    fakes = SimpleNamespace(documents=stores, knowledge_bases=stores, settings=IngestSettings())
+    fakes = SimpleNamespace(
+        documents=stores, knowledge_bases=stores, chunks=None, reprocessor=None, settings=IngestSettings()
+    )
     return DocumentHandlers(cast(DocumentDependencies, fakes))
 
 
@@ -73,6 +78,19 @@ async def test_token_with_another_total_is_counted_anew(key: str) -> None:
     page = await handlers_of(stores).ListDocuments(pb.ListDocumentsRequest(parent=PARENT, page_token=token), None)
     assert (page.total_size, stores.count_calls) == (5, 1)
     assert [document.name[-4:] for document in page.documents] == ["d004"]
+
+
+async def test_token_of_another_folder_is_refused() -> None:
+    page = await handlers_of(Stores(5)).ListDocuments(pb.ListDocumentsRequest(parent=PARENT, page_size=2), None)
+    request = pb.ListDocumentsRequest(parent=PARENT, display_name_prefix="a", page_token=page.next_page_token)
+    with pytest.raises(InvalidArgumentError):
+        await handlers_of(Stores(5)).ListDocuments(request, None)
+
+
+async def test_a_folder_name_longer_than_any_name_is_refused() -> None:
+    request = pb.ListDocumentsRequest(parent=PARENT, display_name_prefix="a" * 1025)
+    with pytest.raises(InvalidArgumentError):
+        await handlers_of(Stores(5)).ListDocuments(request, None)
 
 
 async def test_token_of_another_listing_is_refused() -> None:

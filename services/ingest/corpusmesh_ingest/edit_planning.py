@@ -55,6 +55,8 @@ class _Entry:
 
     edit: ChunkEdit
     is_new: bool
+    is_gone: bool = False
+    """Deleted by the same call: its place is kept for what is added after it."""
 
 
 class EditPlanner:
@@ -142,7 +144,7 @@ class EditPlanner:
             self._others.append(edit)
             self._requests.append(edit)
             return
-        self._added[added.edit.anchor].remove(added)
+        added.is_gone = True
         if not added.is_new:
             self._withdrawn.append(added.edit.edit_id)
         self._requests.append(None)
@@ -153,7 +155,7 @@ class EditPlanner:
         Returns:
             The plan.
         """
-        fresh = [entry for entries in self._added.values() for entry in entries if entry.is_new]
+        fresh = [entry for entries in self._added.values() for entry in entries if entry.is_new and not entry.is_gone]
         edits = (*self._others, *(entry.edit for entry in fresh))
         places = []
         for made in self._requests:
@@ -167,7 +169,7 @@ class EditPlanner:
     def _renew(self, entries: list[_Entry], start: int) -> None:
         """Add stored entries again, so that they follow what is new before them."""
         for entry in entries[start:]:
-            if not entry.is_new:
+            if not entry.is_new and not entry.is_gone:
                 self._withdrawn.append(entry.edit.edit_id)
                 entry.is_new = True
 

@@ -118,7 +118,7 @@ class DocumentHandlers(DocumentServiceServicer):
         name = parse_name("knowledge base", request.parent, field="parent")
         size = page_size_of(request.page_size)
         prefix = name_prefix_of(request.display_name_prefix)
-        listing = f"{request.parent}/documents/{prefix}"
+        listing = f"{request.parent}/documents" + (f"/{prefix}" if prefix else "")
         identity = require_call().identity
         counted, _, after = read_page_token(listing, request.page_token).rpartition(".")
         rows = await self._stores.documents.list(identity, name.knowledge_base_id, after, size + 1, name_prefix=prefix)
