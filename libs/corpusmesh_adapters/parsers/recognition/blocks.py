@@ -30,6 +30,8 @@ _MIN_TITLE_LETTERS: Final = 4
 _MAX_HEADING_WIDTH: Final = 120
 """Of a heading, in Latin letters; a CJK character counts as two."""
 
+_MAX_LABEL_WIDTH: Final = 40
+_SENTENCE_ENDS: Final = tuple(",.;，。；、")
 _MAX_FORMULA_LINES: Final = 3
 _KINDS: Final = {
     "figure_caption": BlockKind.CAPTION,
@@ -147,6 +149,10 @@ def _holds(part: _Part, character_count: int, frame: Frame) -> bool:
         case "title":
             text = joined_text([line.text for line in _ordered(part.lines, frame)])
             return _is_heading(text, part.lines, frame, least_ratio=0.9)
+        case "header" | "footer":
+            # Running headers are labels. Sentences at a page's edge are text, and text is not thrown away.
+            text = joined_text([line.text for line in _ordered(part.lines, frame)])
+            return bool(text) and not (_width(text) > _MAX_LABEL_WIDTH and text.endswith(_SENTENCE_ENDS))
         case "text" | "reference":
             # Few lines find their place themselves; a box around them may reach into the next column.
             return len(part.lines) >= _SMALL_REGION_LINES
@@ -220,14 +226,18 @@ def _paragraph_block(paragraph: Paragraph, lines: Sequence[TextLine], frame: Fra
 
 
 def _is_heading(text: str, lines: Sequence[TextLine], frame: Frame, *, least_ratio: float) -> bool:
-    width = len(text) + len(CJK.findall(text))
+    width = _width(text)
     ratio = usual_size(lines) / frame.text_size
     # Capitals of a heading are measured small: they have neither heads nor feet.
     least_ratio = min(least_ratio, _CAPITALS_RATIO) if text.isupper() else least_ratio
     if not lines or ratio < least_ratio or width > _MAX_HEADING_WIDTH:
         return False
     # As high as the text around it, a long line that a comma or a full stop ends is text.
-    return ratio >= _HEADING_RATIO or not (text.endswith(tuple(",.;，。；、")) or width > _MAX_HEADING_WIDTH / 2)
+    return ratio >= _HEADING_RATIO or not (text.endswith(_SENTENCE_ENDS) or width > _MAX_HEADING_WIDTH / 2)
+
+
+def _width(text: str) -> int:
+    return len(text) + len(CJK.findall(text))
 
 
 def _heading(text: str, lines: Sequence[TextLine], frame: Frame) -> Block:

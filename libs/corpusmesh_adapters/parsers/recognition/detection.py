@@ -35,32 +35,37 @@ class FoundLines:
 
     Attributes:
         quads: Corners in pixels of the page, clockwise from the one at the top left, shape `[n, 4, 2]`.
-        scores: How sure the detector was, shape `[n]`.
+        is_fine: Whether they were found in a fine look.
     """
 
     quads: NDArray[np.float32]
-    scores: NDArray[np.float32]
+    is_fine: bool
 
 
-def find_lines(model: Model, pixels: Pixels) -> FoundLines:
+def find_lines(model: Model, pixels: Pixels, *, finely: bool = False) -> FoundLines:
     """Find the lines of text on a page.
 
     The first look is a coarse one (960 pixels along the longer side); only a page whose text is small is looked at
-    again, finer. That costs a sparse page a quarter of what a fine look costs.
+    again, finer. That costs a sparse page a quarter of what a fine look costs. Small lines that stand close may also
+    run together in a coarse look; the caller sees that, because they cannot be read, and asks for a fine one.
 
     Args:
         model: The detector.
         pixels: The page.
+        finely: Whether to look closely at once.
 
     Returns:
         Its lines in no particular order, at most 3,000.
     """
     longer = max(pixels.shape[:2])
-    cores = _cores(model, pixels, min(_SPARSE_SIDE, round(longer * _MAX_UPSCALING)))
-    if len(cores) and float(np.median(cores[:, 5])) < _SMALL_CORE_PIXELS and longer > _SPARSE_SIDE:
-        cores = _cores(model, pixels, min(_DENSE_SIDE, longer))
+    side = min(_SPARSE_SIDE, round(longer * _MAX_UPSCALING))
+    cores = np.empty((0, 7)) if finely else _cores(model, pixels, side)
+    is_small = len(cores) > 0 and float(np.median(cores[:, 5])) < _SMALL_CORE_PIXELS
+    is_fine = finely or (is_small and longer > _SPARSE_SIDE)
+    if is_fine:
+        cores = _cores(model, pixels, min(_DENSE_SIDE, round(longer * _MAX_UPSCALING)))
     quads = np.asarray([_quad(core, pixels.shape[1], pixels.shape[0]) for core in cores], np.float32)
-    return FoundLines(quads.reshape(-1, 4, 2), cores[:, 6].astype(np.float32))
+    return FoundLines(quads.reshape(-1, 4, 2), is_fine)
 
 
 def _cores(model: Model, pixels: Pixels, side: int) -> NDArray[np.float64]:

@@ -77,6 +77,8 @@ class Model:
         options.log_severity_level = _SILENT
         self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         self._input = self._session.get_inputs()[0].name
+        state = onnxruntime.capi.onnxruntime_pybind11_state
+        self._failures = (state.Fail, state.RuntimeException, state.EPFail, state.InvalidArgument)
 
     def run(self, values: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         """Run it.
@@ -86,8 +88,18 @@ class Model:
 
         Returns:
             Its outputs, in the model's order.
+
+        Raises:
+            MemoryError: If memory runs out.
+            RuntimeError: If the model fails otherwise.
         """
-        outputs: list[NDArray[np.float32]] = self._session.run(None, {self._input: values})
+        try:
+            outputs: list[NDArray[np.float32]] = self._session.run(None, {self._input: values})
+        except self._failures as error:
+            # The runtime has no MemoryError of its own.
+            if any(word in str(error).lower() for word in ("alloc", "memory")):
+                raise MemoryError from error
+            raise RuntimeError(f"a recognition model failed ({type(error).__name__})") from error
         return outputs
 
     def words(self) -> list[str]:

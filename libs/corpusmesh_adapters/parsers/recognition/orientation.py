@@ -11,13 +11,14 @@ from corpusmesh_adapters.parsers.recognition.reading import CJK, Reading, read_c
 
 _TRIALS: Final = 4
 _LEAST_RATIO: Final = 2.0
-_MOST_RATIO: Final = 25.0
+_LONG_RATIO: Final = 12.0
+_PIECE_RATIO: Final = 20.0
 _SURE: Final = 0.92
 _FAVOUR: Final = 0.05
 """How much surer another way must be than the likely one."""
 
 
-def turned_degrees(engine: Engine, pixels: Pixels, quads: NDArray[np.float32]) -> int:
+def find_turn(engine: Engine, pixels: Pixels, quads: NDArray[np.float32]) -> tuple[int, float]:
     """Find how far a page's content is turned.
 
     Args:
@@ -26,51 +27,63 @@ def turned_degrees(engine: Engine, pixels: Pixels, quads: NDArray[np.float32]) -
         quads: Corners of its lines, shape `[n, 4, 2]`.
 
     Returns:
-        Degrees clockwise: 0, 90, 180 or 270; 0 for CJK that is written downwards, and where nothing can be told.
+        Degrees clockwise: 0, 90, 180 or 270; 0 for CJK that is written downwards, and where nothing can be told. And
+        how sure the reader was of the lines that it read that way, 0 to 1; 1 where it read none.
     """
     sizes = [quad_size(quad) for quad in quads]
     level = sum(width for width, height in sizes if width >= _LEAST_RATIO * height)
     upright = sum(height for width, height in sizes if height >= _LEAST_RATIO * width)
     if level == upright:
-        return 0
+        return 0, 1.0
     is_level = level > upright
-    samples = [cut(pixels, quad) for quad in _samples(quads, is_level=is_level)]
-    if is_level:
-        return _level_degrees(engine, samples)
-    return _upright_degrees(engine, samples)
+    samples = _samples(pixels, quads, is_level=is_level)
+    if not samples:
+        return 0, 1.0
+    ways = _level_ways(engine, samples) if is_level else _upright_ways(engine, samples)
+    # Ways are in the order of their likelihood: a later one must be surer by far.
+    degrees, best = ways[0]
+    for other, confidence in ways[1:]:
+        if confidence > best + _FAVOUR:
+            degrees, best = other, confidence
+    return degrees, best
 
 
-def _samples(quads: NDArray[np.float32], *, is_level: bool) -> list[NDArray[np.float32]]:
-    """Choose lines to read: long, but no longer than needed; spread over the page."""
+def _samples(pixels: Pixels, quads: NDArray[np.float32], *, is_level: bool) -> list[Pixels]:
+    """Choose lines to read: long ones, spread over the page; of very long ones a piece."""
     fitting: list[tuple[float, int]] = []
     for index, quad in enumerate(quads):
         width, height = quad_size(quad)
         ratio = (width / max(height, 1.0)) if is_level else (height / max(width, 1.0))
-        if _LEAST_RATIO <= ratio <= _MOST_RATIO:
-            fitting.append((min(ratio, 12.0), index))
+        if ratio >= _LEAST_RATIO:
+            fitting.append((min(ratio, _LONG_RATIO), index))
     fitting.sort(key=lambda entry: (-entry[0], entry[1]))
     longest = fitting[: 3 * _TRIALS]
     step = max(len(longest) // _TRIALS, 1)
-    return [quads[index] for _, index in longest[::step][:_TRIALS]]
+    samples = []
+    for _, index in longest[::step][:_TRIALS]:
+        part = cut(pixels, quads[index])
+        most = int(_PIECE_RATIO * min(part.shape[:2]))
+        samples.append(part[:most, :most])
+    return samples
 
 
-def _level_degrees(engine: Engine, samples: list[Pixels]) -> int:
-    as_it_is = _confidence([read_level(engine, sample) for sample in samples])
-    if as_it_is >= _SURE:
-        return 0
-    turned = _confidence([read_level(engine, np.rot90(sample, 2)) for sample in samples])
-    return 180 if turned > as_it_is + _FAVOUR else 0
+def _level_ways(engine: Engine, samples: list[Pixels]) -> list[tuple[int, float]]:
+    ways = [(0, _confidence([read_level(engine, sample) for sample in samples]))]
+    if ways[0][1] < _SURE:
+        ways.append((180, _confidence([read_level(engine, np.rot90(sample, 2)) for sample in samples])))
+    return ways
 
 
-def _upright_degrees(engine: Engine, samples: list[Pixels]) -> int:
+def _upright_ways(engine: Engine, samples: list[Pixels]) -> list[tuple[int, float]]:
     downwards = [read_level(engine, np.rot90(sample)) for sample in samples]
     upwards = [read_level(engine, np.rot90(sample, -1)) for sample in samples]
-    best = max(_confidence(downwards), _confidence(upwards))
-    if any(CJK.search(reading.text) for reading in downwards):
-        columns = _confidence([read_column(engine, sample) for sample in samples])
-        if columns > best - _FAVOUR:
-            return 0
-    return 90 if _confidence(downwards) >= _confidence(upwards) else 270
+    turned = sorted([(90, _confidence(downwards)), (270, _confidence(upwards))], key=lambda way: -way[1])
+    if not any(CJK.search(reading.text) for reading in downwards):
+        return turned
+    columns = (0, _confidence([read_column(engine, sample) for sample in samples]))
+    # Cut at the wrong places and laid on its side, turned text reads badly as columns; CJK in columns reads well both
+    # ways.
+    return [columns, *turned] if columns[1] > turned[0][1] - _FAVOUR else turned
 
 
 def _confidence(readings: list[Reading]) -> float:

@@ -11,7 +11,7 @@ from corpusmesh_adapters.parsers.recognition.detection import find_lines
 from corpusmesh_adapters.parsers.recognition.layout import Region, area, find_regions, shared_area
 from corpusmesh_adapters.parsers.recognition.lines import TextLine, font_size, mean_confidence
 from corpusmesh_adapters.parsers.recognition.models import Engine, load_engine
-from corpusmesh_adapters.parsers.recognition.orientation import turned_degrees
+from corpusmesh_adapters.parsers.recognition.orientation import find_turn
 from corpusmesh_adapters.parsers.recognition.raster import (
     Pixels,
     cut,
@@ -29,9 +29,12 @@ from corpusmesh_adapters.parsers.sandbox import recognizing
 from corpusmesh_core.documents import Block, Box
 from corpusmesh_core.ports.parsing import ParseLimits
 
-_MAX_SIDE: Final = 5_000
+_MAX_SIDE: Final = 4_000
 _LEAST_CONFIDENCE: Final = 0.5
 """Lines below are noise: specks, pictures, handwriting."""
+
+_UNREADABLE: Final = 0.85
+"""Sample lines that are read with less may be several that the detector took for one."""
 
 _DRAWING: Final = 0.7
 
@@ -87,7 +90,10 @@ def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float) ->
     found = find_lines(engine.detector, pixels)
     if not len(found.quads):
         return RecognizedPage((), 0, 0.0)
-    degrees = turned_degrees(engine, pixels, found.quads)
+    degrees, confidence = find_turn(engine, pixels, found.quads)
+    if confidence < _UNREADABLE and not found.is_fine:
+        found = find_lines(engine.detector, pixels, finely=True)
+        degrees, _ = find_turn(engine, pixels, found.quads)
     upright = np.ascontiguousarray(turned(pixels, degrees))
     every_line = [_line(engine, upright, quad) for quad in turned_quads(found.quads, degrees, width, height)]
     lines = [line for line in every_line if line.text and line.confidence >= _LEAST_CONFIDENCE]
