@@ -20,7 +20,16 @@ from corpusmesh_gateway.module import UPSTREAM_SERVICES
 from tests.support.mesh import MeshHarness, knowledge_base
 
 SECRET = "The merger with Quillfeather is planned for the ninth of May."
-KINDS = {"documents": "secret-md-1", "versions": "1", "snapshots": "1", "runs": "some-run", "sources": "some-source"}
+KINDS = {
+    "documents": "secret-md-1",
+    "versions": "1",
+    "chunks": "0",
+    "pictures": "page-1",
+    "chunkEdits": "00000001-0000",
+    "snapshots": "1",
+    "runs": "some-run",
+    "sources": "some-source",
+}
 
 
 def guarded_methods() -> list[MethodDescriptor]:
