@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
-from corpusmesh_core.errors import DeadlineExceededError, NotFoundError, PermissionDeniedError
+from corpusmesh_core.errors import DeadlineExceededError, NotFoundError, PermissionDeniedError, UnavailableError
 from corpusmesh_core.ports.sources import ConnectorCapabilities
 from corpusmesh_core.sources import (
     FailedItem,
@@ -113,7 +114,7 @@ class FolderConnector:
         deadline = time.monotonic() + timeout_seconds
         descriptor = await asyncio.to_thread(self._open, item.key)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
-            while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+            while piece := await asyncio.to_thread(_read_piece, file):
                 yield piece
                 if time.monotonic() > deadline:
                     raise DeadlineExceededError("SOURCE_READ_TIMEOUT", "the file could not be read in time")
@@ -202,6 +203,13 @@ class FolderConnector:
             pass
         os.close(descriptor)
         raise NotFoundError("SOURCE_FILE_GONE", "the file has gone", key=key)
+
+
+def _read_piece(file: IO[bytes]) -> bytes:
+    try:
+        return file.read(_PIECE_BYTES)
+    except OSError as error:
+        raise UnavailableError("SOURCE_FILE_BROKEN", f"the file cannot be read ({error.strerror})") from error
 
 
 def _text(name: str) -> str:

@@ -21,6 +21,7 @@ _GROUP_BYTES = 4 * 1024 * 1024
 _GROUP_SECONDS = 20.0
 """A run takes more for two minutes: a slow source must not let it end between two groups."""
 _MAX_NAME_CHARACTERS = 1024
+_STORE_SECONDS = 60.0
 
 
 class _UnreadableError(CorpusMeshError):
@@ -175,7 +176,10 @@ class Intake:
                     originals_prefix(self.identity.tenant_id),
                     self._content(item),
                     max_byte_count=self.bounds.max_document_bytes,
-                    timeout_seconds=min(self.bounds.item_timeout_seconds, self.context.remaining_seconds()),
+                    # Longer than the source's own time, so that a slow source costs its item and not the task.
+                    timeout_seconds=min(
+                        self.bounds.item_timeout_seconds + _STORE_SECONDS, self.context.remaining_seconds()
+                    ),
                 )
             except _UnreadableError as error:
                 return FailedItem(item.key, item.display_name, error.reason, error.message)
