@@ -61,9 +61,8 @@ def test_group_that_names_the_robot_stands_alone() -> None:
     assert not rules.allows("/x")
 
 
-def test_robots_file_tells_its_delay_and_sitemaps() -> None:
-    rules = parse_robots(ROBOTS, "corpusmesh")
-    assert (rules.delay_seconds, rules.sitemaps) == (2.5, ("https://example.org/sitemap.xml",))
+def test_robots_file_tells_its_delay() -> None:
+    assert parse_robots(ROBOTS, "corpusmesh").delay_seconds == 2.5
     assert parse_robots("User-agent: *\nCrawl-delay: soon\n", "corpusmesh").delay_seconds == 0.0
 
 

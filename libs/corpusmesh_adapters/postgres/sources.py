@@ -15,7 +15,6 @@ from corpusmesh_core.errors import (
     ConflictError,
     FailedPreconditionError,
     NotFoundError,
-    OverloadedError,
     PermissionDeniedError,
 )
 from corpusmesh_core.orchestration import machine
@@ -51,7 +50,7 @@ class PostgresSourceStore:
 
         Raises:
             AlreadyExistsError: If the id is taken.
-            OverloadedError: If the knowledge base has as many sources as it may.
+            FailedPreconditionError: If the knowledge base has as many sources as it may.
         """
         async with self._database.tenant(identity.tenant_id) as connection:
             # FOR UPDATE: of two calls at once, both count.
@@ -62,7 +61,7 @@ class PostgresSourceStore:
                 knowledge_base_id,
             )
             if count >= MAX_SOURCES:
-                raise OverloadedError(
+                raise FailedPreconditionError(
                     "SOURCES_TOO_MANY", f"a knowledge base takes at most {MAX_SOURCES} sources", limit=MAX_SOURCES
                 )
             made = await connection.fetchval(

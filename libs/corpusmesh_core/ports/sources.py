@@ -210,7 +210,7 @@ class SourceStore(Protocol):
 
         Raises:
             AlreadyExistsError: If the id is taken.
-            OverloadedError: If the knowledge base has as many sources as it may.
+            FailedPreconditionError: If the knowledge base has as many sources as it may.
         """
         ...
 

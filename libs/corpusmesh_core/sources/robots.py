@@ -59,12 +59,10 @@ class RobotRules:
     Attributes:
         rules: Lines of its group.
         delay_seconds: Time that it wants between two requests; 0 where it does not say.
-        sitemaps: Sitemaps that it names.
     """
 
     rules: tuple[RobotRule, ...] = ()
     delay_seconds: float = 0.0
-    sitemaps: tuple[str, ...] = ()
 
     def allows(self, path: str) -> bool:
         """Tell whether a path may be fetched.
@@ -106,14 +104,11 @@ def parse_robots(text: str, robot: str) -> RobotRules:
     """
     groups: dict[str, list[RobotRule]] = {}
     delays: dict[str, float] = {}
-    sitemaps: list[str] = []
     agents: list[str] = []
     in_rules = False
     count = 0
     for field, value in _lines(text):
-        if field == "sitemap":
-            sitemaps.append(value)
-        elif field == "user-agent":
+        if field == "user-agent":
             if in_rules:
                 agents, in_rules = [], False
             name = value.lower().split("/", 1)[0].strip()
@@ -128,7 +123,7 @@ def parse_robots(text: str, robot: str) -> RobotRules:
                     count += 1
                     groups[agent].append(RobotRule(normal_path(value), field == "allow"))
     name = robot if robot in groups else "*"
-    return RobotRules(tuple(groups.get(name, ())), delays.get(name, 0.0), tuple(sitemaps))
+    return RobotRules(tuple(groups.get(name, ())), delays.get(name, 0.0))
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
