@@ -21,11 +21,11 @@ def _prototype(function: Any, result: Any, *arguments: Any) -> Callable[..., Any
     return cast("Callable[..., Any]", ctypes.PYFUNCTYPE(result, *arguments)(address))
 
 
-def handle_of(item: pdfium.PdfPage | pdfium.PdfTextPage) -> int:
-    """Find the address behind a page or its text.
+def handle_of(item: pdfium.PdfPage) -> int:
+    """Find the address behind a page.
 
     Args:
-        item: A page or a text page, open as long as the address is used.
+        item: A page, open as long as the address is used.
 
     Returns:
         The address that the calls of this module take.
@@ -33,6 +33,8 @@ def handle_of(item: pdfium.PdfPage | pdfium.PdfTextPage) -> int:
     return ctypes.cast(item.raw, ctypes.c_void_p).value or 0
 
 
+load_text_page: Callable[[int], int | None] = _prototype(pdfium_c.FPDFText_LoadPage, _HANDLE, _HANDLE)
+close_text_page: Callable[[int], None] = _prototype(pdfium_c.FPDFText_ClosePage, None, _HANDLE)
 count_characters: Callable[[int], int] = _prototype(pdfium_c.FPDFText_CountChars, _INT, _HANDLE)
 get_text: Callable[[int, int, int, int], int] = _prototype(
     pdfium_c.FPDFText_GetText, _INT, _HANDLE, _INT, _INT, _HANDLE

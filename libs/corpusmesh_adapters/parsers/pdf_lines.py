@@ -8,8 +8,6 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-import pypdfium2 as pdfium
-
 from corpusmesh_adapters.parsers.pdf_calls import (
     character_of_text,
     count_characters,
@@ -22,8 +20,8 @@ from corpusmesh_adapters.parsers.pdf_calls import (
     get_loose_box,
     get_matrix,
     get_rectangle,
+    get_text,
     get_text_object,
-    handle_of,
 )
 from corpusmesh_core.documents import Box
 
@@ -183,45 +181,51 @@ class LineReader:
         self._loose = (ctypes.c_float * 4)()
         self._name = ctypes.create_string_buffer(128)
         self._bold: dict[int, bool] = {}
+        self._buffer = (ctypes.c_ushort * 32_768)()
         self._text_page = 0
+        self._frame = Frame(1, 0.0, 0.0, 1.0, 1.0, 0)
         self._text = ""
         self._is_plain = True
         self._spans: list[tuple[tuple[int, int], Line]] = []
 
-    def read(self, textpage: pdfium.PdfTextPage, frame: Frame) -> list[Line]:
+    def read(self, text_page: int, frame: Frame) -> list[Line]:
         """Read the lines of a page in the order in which they were written.
 
         Args:
-            textpage: The page's text.
+            text_page: Address of the page's text; it must stay open as long as this page is asked for anything.
             frame: The page's coordinates.
 
         Returns:
             Lines with text; parts of one line that the file writes apart are joined.
         """
-        self._text_page = handle_of(textpage)
+        self._text_page = text_page
+        self._frame = frame
         # Fonts live as long as their page: another one may lie at the same address later.
         self._bold.clear()
-        text = self._text = textpage.get_text_range()
-        self._is_plain = count_characters(self._text_page) == len(text)
-        self._spans = []
+        text = self._text = self._page_text()
+        length = len(text)
+        spans = self._spans = []
         lines: list[Line] = []
+        last: Line | None = None
         for match in _LINE.finditer(text):
             start, stop = match.span()
-            content = text[start:stop]
+            hyphenated = stop < length and text[stop] in _HYPHENS
+            content = match.group()
             bare = content.strip()
             if not bare:
                 continue
             if bare is not content:
                 start += len(content) - len(content.lstrip())
                 stop = start + len(bare)
-            hyphenated = match.end() < len(text) and text[match.end()] in _HYPHENS
-            line = self._line(frame, bare, start, stop - 1, hyphenated=hyphenated)
+            line = self._line(bare, start, stop - 1, hyphenated)
             if line is None:
                 continue
-            self._spans.append(((start, stop), line))
-            if lines and line.box.left > lines[-1].box.left and _continues(lines[-1], line):
-                line = _joined(lines.pop(), line)
-            lines.append(line)
+            spans.append(((start, stop), line))
+            if last is not None and line.box.left > last.box.left and _continues(last, line):
+                last = lines[-1] = _joined(last, line)
+            else:
+                last = line
+                lines.append(line)
         return lines
 
     @property
@@ -234,12 +238,11 @@ class LineReader:
         """All text of the page read last, as its lines' spans count it."""
         return self._text
 
-    def character_edges(self, position: int, frame: Frame) -> _Edges | None:
+    def character_edges(self, position: int) -> _Edges | None:
         """Find where a character of the page read last is displayed.
 
         Args:
             position: Its place in `text`.
-            frame: The page's coordinates.
 
         Returns:
             Left, top, right and bottom; None where PDFium does not say.
@@ -248,49 +251,62 @@ class LineReader:
         if index < 0 or not get_character_box(self._text_page, index, *self._first):
             return None
         left, right, bottom, top = self._rectangles[:4]
-        return frame.edges(left, bottom, right, top)
+        return self._frame.edges(left, bottom, right, top)
 
     def _character_index(self, position: int) -> int:
         return position if self._is_plain else character_of_text(self._text_page, position)
 
-    def _line(self, frame: Frame, text: str, first: int, last: int, *, hyphenated: bool) -> Line | None:
-        page = self._text_page
+    def _page_text(self) -> str:
+        count = count_characters(self._text_page)
+        # PDFium may put in characters that it does not count.
+        if 2 * count + 2 > len(self._buffer):
+            self._buffer = (ctypes.c_ushort * (4 * count))()
+        written = get_text(self._text_page, 0, count, ctypes.addressof(self._buffer)) if count > 0 else 0
+        text = memoryview(self._buffer)[: max(written - 1, 0)].tobytes().decode("utf-16-le", "ignore")
+        self._is_plain = len(text) == count
+        return text
+
+    def _line(self, text: str, first: int, last: int, hyphenated: bool) -> Line | None:
+        page, frame = self._text_page, self._frame
         begin, end = first, last
         if not self._is_plain:
             begin, end = character_of_text(page, first), character_of_text(page, last)
             if begin < 0 or end < begin:
                 return None
+        # The first character may be a bullet or a footnote's number in a size of its own.
+        size, direction = self._size((begin + end) // 2)
+        if not size:
+            size, direction = self._size(begin)
+        bold = self._is_bold(begin)
         count = count_rectangles(page, begin, end - begin + 1)
-        runs: list[_Edges] = []
-        box: Box | None = None
         if count == 1 and get_rectangle(page, 0, *self._first):
             left, top, right, bottom = self._rectangles[:4]
-            if frame.holds(left, bottom, right, top) and right > left and top > bottom:
-                low, high = frame.left, frame.top
-                box = Box(
-                    frame.page,
-                    round(left - low, 1),
-                    round(high - top, 1),
-                    round(right - low, 1),
-                    round(high - bottom, 1),
+            if frame.left <= left < right <= frame.right and frame.bottom <= bottom < top <= frame.top:
+                if not frame.rotation:
+                    low, high = frame.left, frame.top
+                    box = Box(
+                        frame.page,
+                        round(left - low, 1),
+                        round(high - top, 1),
+                        round(right - low, 1),
+                        round(high - bottom, 1),
+                    )
+                    return Line(text, box, round(size, 1) or 1.0, bold, hyphenated, direction)
+                return Line(
+                    text, frame.box(left, bottom, right, top), round(size, 1) or 1.0, bold, hyphenated, direction
                 )
-        if box is None:
-            runs = self._runs(begin, end, count, frame)
-            if not runs:
-                # Left over from a larger page that was cut down: nobody can see it, so nothing is cited from it.
-                return None
-            box = _union(frame.page, runs)
-        # The first character may be a bullet or a footnote's number in a size of its own.
-        size, direction = self._size(frame, (begin + end) // 2)
-        if not size:
-            size, direction = self._size(frame, begin)
-        bold = self._is_bold(begin) and (count == 1 or self._is_bold(end))
-        cells = self._cells(frame, (first, last), runs, size) if direction == 0 and len(runs) > 1 else ()
-        return Line(text, box, round(size, 1) or 1.0, bold, hyphenated, direction, cells)
+        runs = self._runs(begin, end, count)
+        if not runs:
+            # Left over from a larger page that was cut down: nobody can see it, so nothing is cited from it.
+            return None
+        if count > 1:
+            bold = bold and self._is_bold(end)
+        cells = self._cells((first, last), runs, size) if direction == 0 and len(runs) > 1 else ()
+        return Line(text, _union(frame.page, runs), round(size, 1) or 1.0, bold, hyphenated, direction, cells)
 
-    def _size(self, frame: Frame, index: int) -> tuple[float, int]:
+    def _size(self, index: int) -> tuple[float, int]:
         size = get_font_size(self._text_page, index)
-        turns = frame.rotation // 90
+        turns = self._frame.rotation // 90
         if not get_matrix(self._text_page, index, self._matrix_address):
             return size, (4 - turns) % 4
         along, up, skew, scale = self._matrix[:4]
@@ -300,8 +316,9 @@ class LineReader:
         # A page turned clockwise for display turns its lines with it.
         return size * (math.hypot(skew, scale) or 1.0), (written - turns) % 4
 
-    def _runs(self, begin: int, end: int, count: int, frame: Frame) -> list[_Edges]:
+    def _runs(self, begin: int, end: int, count: int) -> list[_Edges]:
         """Find where the runs of a line are displayed, in the order in which they are drawn."""
+        frame = self._frame
         count = min(count, _MAX_RUNS)
         for index in range(count):
             get_rectangle(self._text_page, index, *self._places[index])
@@ -332,9 +349,7 @@ class LineReader:
         lefts, bottoms, rights, tops = zip(*found, strict=True)
         return [(min(lefts), min(bottoms), max(rights), max(tops))]
 
-    def _cells(
-        self, frame: Frame, span: tuple[int, int], runs: list[_Edges], size: float
-    ) -> tuple[tuple[str, Box], ...]:
+    def _cells(self, span: tuple[int, int], runs: list[_Edges], size: float) -> tuple[tuple[str, Box], ...]:
         """Part a line at its wide gaps."""
         gap = _CELL_GAP * size
         groups: list[list[int]] = [[0]]
@@ -355,7 +370,7 @@ class LineReader:
         for number, group in enumerate(groups):
             stop = last + 1 if number + 1 == len(groups) else self._start_of_run(span, groups[number + 1][0])
             cells.append(
-                (" ".join(self._text[first:stop].split()), _union(frame.page, [runs[index] for index in group]))
+                (" ".join(self._text[first:stop].split()), _union(self._frame.page, [runs[index] for index in group]))
             )
             first = stop
         return tuple(cells)

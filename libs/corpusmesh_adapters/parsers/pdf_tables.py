@@ -92,7 +92,7 @@ class TableFinder:
         texts = [""] * len(grid.cells)
         ends: list[Line | None] = [None] * len(grid.cells)
         for span, line in lines:
-            for index, text, spaced in self._parts(grid, frame, span, line):
+            for index, text, spaced in self._parts(grid, span, line):
                 before = ends[index]
                 if before is None:
                     joint = ""
@@ -113,7 +113,7 @@ class TableFinder:
             return None
         return _laid_out(grid, texts, box, main_direction([line for _, line in lines]))
 
-    def _parts(self, grid: Grid, frame: Frame, span: tuple[int, int], line: Line) -> list[tuple[int, str, bool]]:
+    def _parts(self, grid: Grid, span: tuple[int, int], line: Line) -> list[tuple[int, str, bool]]:
         """Part a line by cells: index of the cell, text, and whether a space stands before it."""
         whole = _cell_of(grid, line.box)
         if whole >= 0:
@@ -123,20 +123,20 @@ class TableFinder:
             return inner
         parts: list[tuple[int, str, bool]] = []
         for match in _WORD.finditer(self._reader.text, *span):
-            parts.extend(self._word(grid, frame, match.start(), match.group()))
+            parts.extend(self._word(grid, match.start(), match.group()))
         return [part for part in parts if part[0] >= 0]
 
-    def _word(self, grid: Grid, frame: Frame, start: int, word: str) -> Iterator[tuple[int, str, bool]]:
+    def _word(self, grid: Grid, start: int, word: str) -> Iterator[tuple[int, str, bool]]:
         """Give a word to its cell; where a ruling crosses it, part it only at a gap between its characters."""
-        first = self._reader.character_edges(start, frame)
-        last = self._reader.character_edges(start + len(word) - 1, frame)
+        first = self._reader.character_edges(start)
+        last = self._reader.character_edges(start + len(word) - 1)
         if first is None or last is None:
             return
         begin, end = _cell_around(grid, first), _cell_around(grid, last)
         if begin == end:
             yield begin, word, True
             return
-        places = [self._reader.character_edges(position, frame) for position in range(start, start + len(word))]
+        places = [self._reader.character_edges(position) for position in range(start, start + len(word))]
         known = [place if place is not None else first for place in places]
         pieces = [[0, 1]]
         for number in range(1, len(word)):
