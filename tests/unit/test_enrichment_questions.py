@@ -53,9 +53,10 @@ def test_a_plain_sentence_asks_its_question_and_one_that_points_back_asks_none(s
         ("1.2 How to install the server", "How do I install the server?"),
         ("Why trees?", "Why trees?"),
         ("When to use an index", "When to use an index?"),
-        ("3. Clustered indexes", "What is known about Clustered indexes?"),
-        ("PART II - PAYMENT TERMS", "What is known about payment terms?"),
-        ("第二章 数据共享", "数据共享是怎样的？"),
+        ("PART II - HOW TO PAY IN ADVANCE", "How do I pay in advance?"),
+        ("哪些数据可以共享", "哪些数据可以共享？"),
+        ("3. Clustered indexes", ""),
+        ("第二章 数据共享", ""),
         ("三、如何申请退款", "如何申请退款？"),
         ("Introduction", ""),
         ("第一章 总则", ""),
@@ -68,13 +69,14 @@ def test_a_heading_that_says_something_asks_for_it(heading: str, question: str) 
 
 
 def test_a_heading_that_says_nothing_leaves_the_question_to_the_one_above() -> None:
-    assert ask("x", "Storage engines", "Introduction") == ("What is known about Storage engines?",)
-    assert ask("x", "Storage engines", "Contents") == ()
+    assert ask("x", "Why engines matter", "Introduction") == ("Why engines matter?",)
+    assert ask("x", "Why engines matter", "Contents") == ()
+    assert ask("x", "Why engines matter", "Storage engines") == ()
 
 
 def test_no_question_is_asked_twice_in_a_document() -> None:
-    chunks = [Chunk(n, "A tree is a graph without cycles.", ("Trees",), 0, (), 1) for n in range(3)]
-    assert rule_questions(chunks, count=3) == [("What is a tree?", "What is known about Trees?"), (), ()]
+    chunks = [Chunk(n, "A tree is a graph without cycles.", ("Why trees?",), 0, (), 1) for n in range(3)]
+    assert rule_questions(chunks, count=3) == [("What is a tree?", "Why trees?"), (), ()]
     assert rule_questions(chunks, count=1)[0] == ("What is a tree?",)
 
 

@@ -2,7 +2,7 @@
 
 HyPE (seed `003_67b62910d2d3a085.txt`): questions of users look more like other questions than like the text that
 answers them, so each question gets a vector that leads to its chunk. Rules see only what is said in a plain form; a
-chunk without such a sentence or heading gets no question.
+chunk without such a sentence or heading gets no question, and most chunks have none (measured: one in five).
 """
 
 import re
@@ -189,7 +189,11 @@ def _is_chinese_subject(subject: str) -> bool:
 
 
 def _from_heading(chunk: Chunk) -> Sequence[str]:
-    """Ask about the innermost heading that says something."""
+    """Ask what the innermost heading that says something asks.
+
+    A heading that is no question gives none: "What is known about X?" lies as near to every question about X, and cost
+    7.5 points of recall@10 where it had a vector (480 passages of Wikipedia, multilingual-e5-small).
+    """
     for heading in reversed(chunk.heading_path):
         if is_list_heading(heading):
             return []
@@ -198,10 +202,7 @@ def _from_heading(chunk: Chunk) -> Sequence[str]:
             continue
         if topic.endswith(("?", "？")):
             return [topic]
-        chinese = is_chinese(topic)
         if (how := _ENGLISH_HOW.match(topic)) is not None:
             return [f"How do I {how['rest']}?"]
-        if _ASKING.fullmatch(topic):
-            return [topic + ("？" if chinese else "?")]
-        return [f"{topic}是怎样的？" if chinese else f"What is known about {topic}?"]
+        return [topic + ("？" if is_chinese(topic) else "?")] if _ASKING.fullmatch(topic) else []
     return []
