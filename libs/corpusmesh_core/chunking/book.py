@@ -6,7 +6,7 @@ from corpusmesh_core.chunking.assembly import chunk_groups
 from corpusmesh_core.chunking.contents import contents_blocks
 from corpusmesh_core.chunking.groups import HEADING_KINDS, Group, runs
 from corpusmesh_core.chunking.headings import number_headings
-from corpusmesh_core.chunking.settings import RunningTextSettings, require_range
+from corpusmesh_core.chunking.settings import MAX_BREAK_TOKENS, RunningTextSettings, require_range
 from corpusmesh_core.chunking.template import ChunkResult, ChunkTemplate
 from corpusmesh_core.documents import Block, BlockKind, ParsedDocument
 from corpusmesh_core.ports.embedding import TextTokenizer
@@ -36,7 +36,7 @@ class BookChunkSettings(RunningTextSettings):
         """
         RunningTextSettings.__post_init__(self)
         require_range("depth", self.depth, 1, _MAX_DEPTH)
-        require_range("min_tokens", self.min_tokens, 0, self.max_tokens)
+        require_range("min_tokens", self.min_tokens, 0, MAX_BREAK_TOKENS)
 
 
 def chunk_book(document: ParsedDocument, counter: TextTokenizer, settings: BookChunkSettings) -> ChunkResult:

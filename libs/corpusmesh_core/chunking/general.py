@@ -7,13 +7,11 @@ from corpusmesh_core.chunking.assembly import chunk_groups, common_kind, picture
 from corpusmesh_core.chunking.groups import HEADING_KINDS, Group
 from corpusmesh_core.chunking.pieces import SKIPPED_KINDS, separator_before
 from corpusmesh_core.chunking.places import merge_boxes
-from corpusmesh_core.chunking.settings import RunningTextSettings, require_range
+from corpusmesh_core.chunking.settings import MAX_BREAK_TOKENS, RunningTextSettings, require_range
 from corpusmesh_core.chunking.tables import table_text
 from corpusmesh_core.chunking.template import ChunkResult, ChunkTemplate
 from corpusmesh_core.documents import Block, Chunk, ParsedDocument
 from corpusmesh_core.ports.embedding import TextTokenizer
-
-_MAX_BREAK_TOKENS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class GeneralChunkSettings(RunningTextSettings):
             InvalidArgumentError: CHUNK_SETTING_INVALID with the field.
         """
         RunningTextSettings.__post_init__(self)
-        require_range("heading_break_tokens", self.heading_break_tokens, 0, _MAX_BREAK_TOKENS)
+        require_range("heading_break_tokens", self.heading_break_tokens, 0, MAX_BREAK_TOKENS)
 
 
 def chunk_general(document: ParsedDocument, counter: TextTokenizer, settings: GeneralChunkSettings) -> ChunkResult:

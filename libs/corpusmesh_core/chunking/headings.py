@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 
 from corpusmesh_core.chunking.groups import HEADING_KINDS
 from corpusmesh_core.chunking.places import boxes_of_range
@@ -16,6 +17,7 @@ _HAN_NUMBER = "零〇一二三四五六七八九十百千两"
 _NUMBER = f"[{_HAN_NUMBER}0-9０-９]{{1,9}}"
 _SENTENCE_END = tuple("。；，,;：:、！!？?")
 _TEXT_KINDS = frozenset({BlockKind.PARAGRAPH, BlockKind.LIST_ITEM})
+_MAX_WORDS_BEFORE_DOT = 3  # "Article 1." is a heading, a short sentence is none
 _MIN_HITS = 2
 _TRUSTED_SHARE = 3
 """How many headings of the parser's there may be to one numbered line, for the numbers to be the order of the text."""
@@ -93,7 +95,7 @@ def looks_like_title(text: str) -> bool:
     text = text.strip()
     if not text or len(text) > MAX_TITLE_CHARACTERS or "\n" in text or text.endswith(_SENTENCE_END):
         return False
-    return not text.endswith(".") or len(text.split()) <= 8
+    return not text.endswith(".") or len(text.split()) <= _MAX_WORDS_BEFORE_DOT
 
 
 def split_lines(blocks: Sequence[Block], begins: Callable[[str, str], bool]) -> list[Block]:
@@ -130,12 +132,16 @@ def split_lines(blocks: Sequence[Block], begins: Callable[[str, str], bool]) -> 
     return result
 
 
-def with_levels(blocks: Sequence[Block], levels: Mapping[int, int]) -> list[Block]:
+def with_levels(
+    blocks: Sequence[Block], levels: Mapping[int, int], labels: Mapping[int, tuple[int, str]] = MappingProxyType({})
+) -> list[Block]:
     """Make headings of some blocks, and write every block's heading path anew.
 
     Args:
         blocks: Blocks in reading order.
         levels: Level from 1 of each block that is a heading, by index; a heading without one keeps its own.
+        labels: Level and name of each block that begins a section and is text itself ("第一条 …"), by index; its own
+            path has the name too.
 
     Returns:
         As many blocks.
@@ -145,9 +151,12 @@ def with_levels(blocks: Sequence[Block], levels: Mapping[int, int]) -> list[Bloc
     for index, block in enumerate(blocks):
         # A title is the document's and stands above no path, as in what parsers give.
         level = levels.get(index, block.level if block.kind is BlockKind.HEADING else -1)
-        if level >= 0:
-            while path and path[-1][0] >= level:
-                path.pop()
+        label = labels.get(index)
+        opened = label[0] if label is not None else level
+        while opened >= 0 and path and path[-1][0] >= opened:
+            path.pop()
+        if label is not None:
+            path.append(label)
         above = tuple(text for _, text in path)
         if level < 0:
             result.append(block if block.heading_path == above else replace(block, heading_path=above))

@@ -92,7 +92,8 @@ def _article_blocks(blocks: Sequence[Block], article: re.Pattern[str]) -> tuple[
         lambda before, line: bool(article.match(line) or _structure_level(line) or _structure_level(before)),
     )
     levels: dict[int, int] = {}
-    labels: dict[int, str] = {}
+    labels: dict[int, tuple[int, str]] = {}
+    articles: set[int] = set()
     depth = len(_STRUCTURE) + 2
     for index, block in enumerate(parted):
         if block.kind not in HEADING_KINDS and block.kind not in _TEXT_KINDS:
@@ -100,29 +101,21 @@ def _article_blocks(blocks: Sequence[Block], article: re.Pattern[str]) -> tuple[
         text = block.text.strip()
         match = article.match(text)
         if match is not None:
-            if block.kind in HEADING_KINDS or looks_like_title(text):
+            articles.add(index)
+            following = parted[index + 1].text.strip() if index + 1 < len(parted) else ""
+            has_body = following and not article.match(following) and not _structure_level(following)
+            if has_body and (block.kind in HEADING_KINDS or looks_like_title(text)):
                 levels[index] = depth
-            labels[index] = match.group()
+            else:
+                # An article of one line, or with its text on the line of its number.
+                parted[index] = replace(block, kind=BlockKind.PARAGRAPH, level=0)
+                labels[index] = (depth, match.group())
         elif level := _structure_level(text):
             levels[index] = level + 1
         elif block.kind is BlockKind.HEADING:
             # The law's own name, or a heading without a number inside of an article.
-            levels[index] = depth + 1 if labels else 1
-    headed = with_levels(parted, levels)
-    return _labelled(headed, labels, levels), set(labels)
-
-
-def _labelled(blocks: Sequence[Block], labels: dict[int, str], levels: dict[int, int]) -> list[Block]:
-    """Put the number of an article that is no heading at the end of its blocks' heading paths."""
-    result: list[Block] = []
-    label = ""
-    for index, block in enumerate(blocks):
-        if index in levels:
-            label = ""
-        elif index in labels:
-            label = labels[index]
-        result.append(replace(block, heading_path=(*block.heading_path, label)) if label else block)
-    return result
+            levels[index] = depth + 1 if articles else 1
+    return with_levels(parted, levels, labels), articles
 
 
 def _structure_level(line: str) -> int:

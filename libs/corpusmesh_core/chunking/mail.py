@@ -18,9 +18,9 @@ _MAX_ATTRIBUTE_CHARACTERS = 200
 _QUOTE_LINE = re.compile(r">")
 _QUOTE_BEGIN = re.compile(
     r"(?:-{2,}\s*(?:original message|forwarded message|原始邮件|转发邮件|ursprüngliche nachricht)\s*-{2,}"
-    r"|on\b.{4,160}\bwrote\s*:\s*\Z"
-    r"|在.{4,80}写道\s*[:：]\s*\Z"
-    r"|_{10,}\s*\Z)",
+    r"|on\b.{4,160}\bwrote\s*:[ \t]*(?:\n|\Z)"
+    r"|在.{4,80}写道\s*[:：][ \t]*(?:\n|\Z)"
+    r"|_{10,}[ \t]*(?:\n|\Z))",
     re.IGNORECASE | re.DOTALL,
 )
 _REPLY_HEADER = re.compile(r"(?:from|发件人|von)\s*[:：]", re.IGNORECASE)
@@ -105,7 +105,7 @@ def _begins_reply(text: str) -> bool:
 
 def _seam(before: str, line: str) -> bool:
     if _QUOTE_LINE.match(line) is not None:
-        return _QUOTE_LINE.match(before) is None
+        return not any(pattern.match(before[:400]) for pattern in (_QUOTE_LINE, _QUOTE_BEGIN))
     return any(pattern.match(line[:400]) for pattern in (_QUOTE_BEGIN, _REPLY_HEADER)) or bool(
         _QUOTE_LINE.match(before)
     )

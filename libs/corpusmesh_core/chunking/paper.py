@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from corpusmesh_core.chunking.assembly import chunk_groups
 from corpusmesh_core.chunking.groups import HEADING_KINDS, Group, most_frequent_level, runs
-from corpusmesh_core.chunking.settings import MIN_BUDGET_TOKENS, RunningTextSettings, require_choice, require_range
+from corpusmesh_core.chunking.settings import (
+    MAX_BREAK_TOKENS,
+    MIN_BUDGET_TOKENS,
+    RunningTextSettings,
+    require_choice,
+    require_range,
+)
 from corpusmesh_core.chunking.template import ChunkResult, ChunkTemplate
 from corpusmesh_core.documents import Block, ParsedDocument
 from corpusmesh_core.ports.embedding import TextTokenizer
@@ -57,7 +63,7 @@ class PaperChunkSettings(RunningTextSettings):
         RunningTextSettings.__post_init__(self)
         require_range("abstract_max_tokens", self.abstract_max_tokens, MIN_BUDGET_TOKENS, 1 << 20)
         require_range("level", self.level, 0, 9)
-        require_range("min_tokens", self.min_tokens, 0, self.max_tokens)
+        require_range("min_tokens", self.min_tokens, 0, MAX_BREAK_TOKENS)
         require_choice("references", self.references, _REFERENCES)
 
 

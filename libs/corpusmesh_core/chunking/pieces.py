@@ -72,12 +72,17 @@ def cut_blocks(
         for draft in _drafts(index, block, delimiters, whole_below, max_tokens)
     ]
     pieces: list[Piece] = []
+    above = 0
     for draft, token_count in zip(
         drafts, counter.count_tokens([draft.separator + draft.text for draft in drafts]), strict=True
     ):
-        # A row leaves room for the header that is repeated above it.
-        roomy = draft.is_row or draft.block in leave_room
-        longest = max_tokens - max_tokens // HEADER_SHARE if roomy else max_tokens
+        # A row leaves room for the header that is repeated above it, and a long text for the heading above it.
+        longest = max_tokens
+        if draft.is_row or draft.block in leave_room:
+            longest -= max_tokens // HEADER_SHARE
+        elif above and 2 * above <= max_tokens:
+            longest -= above
+        above = above + token_count if draft.is_heading else 0
         pieces.extend(split_piece(_with(draft, token_count=token_count), counter, max_tokens=longest))
     return pieces
 

@@ -40,9 +40,9 @@ def chunk_qa(document: ParsedDocument, counter: TextTokenizer, settings: QaChunk
     r"""Make one chunk of each question with its answer.
 
     Pairs come from lines that begin with "Q:" and "A:" ("问：", "答："); else from rows of tables and of lines with
-    tabs, where they name a column of questions and one of answers or are most of the document; else from headings, whose
-    text below them is the answer. Headings above a pair are in its heading path and not in its text, and so is the
-    document's title.
+    tabs, where they name a column of questions and one of answers or are most of the document; else from headings,
+    whose text below them is the answer. Headings above a pair are in its heading path and not in its text; the
+    document's title is left out.
 
     Args:
         document: What a parser made.

@@ -8,6 +8,9 @@ from corpusmesh_core.errors import InvalidArgumentError
 MIN_BUDGET_TOKENS = 32
 """Smaller budgets cut words to pieces, and a single character may take ten byte tokens."""
 
+MAX_BREAK_TOKENS = 1_000_000
+"""Most tokens that may be asked for before a heading starts a new chunk; above the budget it never does."""
+
 MAX_CONTEXT_TOKENS = 64
 """Longest contextual header; of an embedder that reads little, at most a quarter."""
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from corpusmesh_core.chunking.assembly import chunk_groups
 from corpusmesh_core.chunking.groups import HEADING_KINDS, Group, most_frequent_level, runs
-from corpusmesh_core.chunking.settings import RunningTextSettings, require_range
+from corpusmesh_core.chunking.settings import MAX_BREAK_TOKENS, RunningTextSettings, require_range
 from corpusmesh_core.chunking.template import ChunkResult, ChunkTemplate
 from corpusmesh_core.documents import ParsedDocument
 from corpusmesh_core.ports.embedding import TextTokenizer
@@ -32,7 +32,7 @@ class TitleChunkSettings(RunningTextSettings):
         """
         RunningTextSettings.__post_init__(self)
         require_range("level", self.level, 0, _MAX_LEVEL)
-        require_range("min_tokens", self.min_tokens, 0, self.max_tokens)
+        require_range("min_tokens", self.min_tokens, 0, MAX_BREAK_TOKENS)
 
 
 def chunk_title(document: ParsedDocument, counter: TextTokenizer, settings: TitleChunkSettings) -> ChunkResult:
