@@ -292,6 +292,18 @@ async def test_long_sync_gives_way_and_goes_on_where_it_was(syncing: Syncing) ->
     assert sorted(syncing.place.opened) == sorted(syncing.place.texts), "nothing was read twice"
 
 
+async def test_long_listing_without_changes_goes_on_where_it_was_if_its_connector_can(syncing: Syncing) -> None:
+    await syncing.add()
+    await syncing.sync()
+    syncing.settings = SourceSettings(slice_seconds=1e-9)
+    syncing.place.capabilities = replace(syncing.place.capabilities, resumes_listing=True)
+    record = await syncing.sync()
+    assert (record.run.state, record.run.batch_count) == (RunState.SUCCEEDED, 6)
+    assert counts(record, "listed", "added", "changed", "unchanged", "removed") == (5, 0, 0, 5, 0)
+    syncing.place.capabilities = replace(syncing.place.capabilities, resumes_listing=False)
+    assert (await syncing.sync()).run.batch_count == 1
+
+
 async def test_source_with_more_items_than_allowed_says_so(syncing: Syncing) -> None:
     syncing.settings = SourceSettings(max_items=3)
     await syncing.add()

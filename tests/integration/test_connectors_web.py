@@ -246,6 +246,19 @@ async def test_broken_sitemap_is_an_error_and_not_an_empty_site(site: LocalSite)
     assert caught.value.reason == "SOURCE_SITEMAP_INVALID"
 
 
+async def test_crawl_that_goes_on_passes_by_what_this_sync_has_looked_at(site: LocalSite) -> None:
+    site.put("/", "start", links=("/a",))
+    site.put("/a", "one", links=("/b",))
+    site.put("/b", "two")
+    known = {key: replace(item, is_current=True) for key, item in remember(await listing(site)).items()}
+    del known[site.url("/b")]
+    site.requests.clear()
+    events = await listing(site, known)
+    assert paths(site, events) == ["/", "/a", "/b"]
+    assert site.paths() == ["/robots.txt", "/", "/b"], "the first page tells whether it is a sitemap"
+    assert paths(site, await listing(site, known, max_pages=2)) == ["/", "/a"]
+
+
 async def test_content_is_that_of_the_page_listed_last(site: LocalSite) -> None:
     site.put("/", "start", links=("/a",))
     site.pages["/a"] = Page(b"%PDF-1.4 bytes", media_type="application/pdf")

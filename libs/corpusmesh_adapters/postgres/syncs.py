@@ -63,8 +63,9 @@ class PostgresSyncStore:
             identity = await _owner_identity(connection, source)
             rows = await connection.fetch(
                 "SELECT i.key, i.etag, i.access_digest, i.document_id, i.state, i.memo,"
-                " coalesce(d.state = 'active', false) AS has_document, i.run_id = $4 AND i.change IN ('added',"
-                "   'changed') AS is_current, coalesce(v.state = 'cancelled', false) AS is_cancelled"
+                " coalesce(d.state = 'active', false) AS has_document,"
+                " i.run_id = $4 AND i.state = 'active' AS is_current,"
+                " coalesce(v.state = 'cancelled', false) AS is_cancelled"
                 " FROM corpusmesh.source_items i"
                 " LEFT JOIN corpusmesh.documents d USING (tenant_id, knowledge_base_id, document_id)"
                 " LEFT JOIN corpusmesh.versions v ON v.tenant_id = d.tenant_id"
@@ -222,8 +223,9 @@ async def _write_items(connection: Connection, claim: Claim, updates: Sequence[I
         "INSERT INTO corpusmesh.source_items AS i (tenant_id, knowledge_base_id, source_id, key, display_name,"
         " document_id, etag, access_digest, state, change, run_id, memo, error_reason, error_message)"
         " SELECT $1, $2, $3, u.key, coalesce(u.display_name, o.display_name, ''),"
-        "   coalesce(u.document_id, o.document_id, ''), coalesce(u.etag, o.etag, ''), coalesce(u.access_digest, o.access_digest, ''), u.state, u.change, $4,"
-        "   coalesce(u.memo, o.memo, ''), u.error_reason, u.error_message"
+        "   coalesce(u.document_id, o.document_id, ''), coalesce(u.etag, o.etag, ''),"
+        "   coalesce(u.access_digest, o.access_digest, ''), u.state, u.change, $4, coalesce(u.memo, o.memo, ''),"
+        "   u.error_reason, u.error_message"
         " FROM jsonb_to_recordset($5) AS u(key text, display_name text, change text, state text, etag text,"
         "   access_digest text, document_id text, memo text, error_reason text, error_message text)"
         " LEFT JOIN corpusmesh.source_items o ON o.tenant_id = $1 AND o.knowledge_base_id = $2 AND o.source_id = $3"

@@ -7,6 +7,7 @@ import typer
 from corpusmesh_app.cli.command import command
 from corpusmesh_app.cli.failures import CommandFailedError, ExitStatus
 from corpusmesh_app.cli.knowledge_base_commands import render_runs
+from corpusmesh_app.cli.output import plain
 from corpusmesh_app.cli.session import Session
 from corpusmesh_core.errors import InvalidArgumentError
 
@@ -73,6 +74,8 @@ async def watch(session: Session, run: RunArgument, knowledge_base: KnowledgeBas
                 found = state
                 progress.update(state)
     _print(session, found)
+    if found.HasField("error"):
+        raise CommandFailedError(ExitStatus.FAILURE)
     raise_for_outcome(found.succeeded_count, found.document_count - found.succeeded_count)
 
 
@@ -125,6 +128,8 @@ def render_run(session: Session, run: "Run") -> "Callable[[Console], None]":
 
     def render(console: "Console") -> None:
         render_runs(session, [run], empty="")(console)
+        if run.HasField("error"):
+            console.print(plain(error_from_status(run.error).message))
         if failed:
             session.output.table(("FAILED", "STAGE", "WHY"), failed, empty="")(console)
 

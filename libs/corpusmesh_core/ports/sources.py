@@ -22,12 +22,15 @@ class ConnectorCapabilities:
         maps_access: Whether its items carry access lists.
         concurrent_open_count: Items that may be read at once, and after the listing has gone on; 1 for an item that
             must be read before the next event is asked for.
+        resumes_listing: Whether a listing passes by what the same sync has looked at already (`KnownItem.is_current`):
+            one that takes hours then goes on where it was.
     """
 
     is_incremental: bool
     reports_removals: bool
     maps_access: bool
     concurrent_open_count: int = 1
+    resumes_listing: bool = False
 
 
 class Connector(Protocol):

@@ -112,7 +112,7 @@ class KnownItem:
         state: Where it stands.
         has_document: Whether its document is there; a person may have deleted it.
         is_cancelled: Whether its newest version was cancelled before it was searchable.
-        is_current: Whether the sync that asks has taken it in already.
+        is_current: Whether the sync that asks has taken it in, or looked at it, already.
         memo: What the connector left for itself.
     """
 

@@ -8,7 +8,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -63,10 +63,11 @@ from corpusmesh_core.sources.robots import MAX_ROBOTS_BYTES, RobotRules, parse_r
 _ROBOT = "corpusmesh"
 _PIECE_BYTES = 1 << 20
 _MAX_NESTED_SITEMAPS = 1000
+_MAX_MEMO_CHARACTERS = 8192
 _SKIPPED_MEDIA = ("image/", "audio/", "video/", "font/")
 _SKIPPED_MEDIA_TYPES = frozenset({"text/css", "text/javascript", "application/javascript", "application/json"})
 WEB_CAPABILITIES = ConnectorCapabilities(
-    is_incremental=False, reports_removals=True, maps_access=False, concurrent_open_count=1
+    is_incremental=False, reports_removals=True, maps_access=False, concurrent_open_count=1, resumes_listing=True
 )
 
 
@@ -276,6 +277,8 @@ class SiteConnector:
             return
         is_same = bool(wanted.changed) and wanted.changed == memo.get("changed")
         if known is not None and known.etag and (known.is_current or is_same):
+            # What an earlier task of this sync has fetched counts as if this one had.
+            crawl.page_count += known.is_current
             yield self._unchanged(crawl, wanted, known, memo)
             return
         if self._is_over(crawl):
@@ -381,8 +384,7 @@ def _item(wanted: _Wanted, answer: WebAnswer, signs: PageSigns, origin: httpx.UR
         "modified": answer.headers.get("last-modified", "")[:64],
         "changed": wanted.changed,
         "name": name,
-        # Without the site's own name: it is the same in each.
-        "links": [link.removeprefix(root) for link in signs.links],
+        "links": _within([link.removeprefix(root) for link in signs.links], _MAX_MEMO_CHARACTERS),
     }
     return SourceItem(
         key=wanted.url,
@@ -394,6 +396,17 @@ def _item(wanted: _Wanted, answer: WebAnswer, signs: PageSigns, origin: httpx.UR
         metadata={"site": answer.url.host},
         memo=_write_memo(memo),
     )
+
+
+def _within(links: Sequence[str], max_characters: int) -> list[str]:
+    """Keep links as long as they fit: what is known of a whole site is in memory during a sync."""
+    kept = []
+    for link in links:
+        max_characters -= len(link)
+        if max_characters < 0:
+            break
+        kept.append(link)
+    return kept
 
 
 def _conditions(known: KnownItem | None, memo: Mapping[str, Any]) -> dict[str, str]:

@@ -76,6 +76,7 @@ class SyncSession:
     _removed: list[str] = field(default_factory=list)
     _updates: list[ItemUpdate] = field(default_factory=list)
     _listed_count: int = 0
+    _checked_count: int = 0
 
     async def run(self) -> StageOutcome:
         """Work the listing off, or as much of it as one task may.
@@ -129,9 +130,9 @@ class SyncSession:
             ) from error
 
     def _is_slice_over(self) -> bool:
-        # Only what has taken something in goes on elsewhere: otherwise a long listing would begin anew for ever.
+        # Only what has got on goes on elsewhere: otherwise a long listing would begin anew for ever.
         is_over = time.monotonic() - self._started > self.settings.slice_seconds
-        return is_over and self.intake.accepted_count > 0
+        return is_over and (self.intake.accepted_count > 0 or self._checked_count > 0)
 
     async def _take(self, event: SourceItem | FailedItem | RemovedItem, group: asyncio.TaskGroup) -> None:
         if event.key in self._seen:
@@ -169,7 +170,10 @@ class SyncSession:
         if step is Step.ACCESS:
             self._note(ItemUpdate(item.key, None, ItemChange.ACCESS, access_digest=digest, memo=item.memo))
         elif step is Step.NOTHING:
-            if known is not None and (known.state is ItemState.FAILED or known.memo != item.memo):
+            # Noted too where the next task of this sync can pass it by.
+            is_checked = self.connector.capabilities.resumes_listing and known is not None and not known.is_current
+            self._checked_count += is_checked
+            if known is not None and (is_checked or known.state is ItemState.FAILED or known.memo != item.memo):
                 self._note(ItemUpdate(item.key, None, None, memo=item.memo))
         elif item.size_bytes is not None and item.size_bytes > self.intake.bounds.max_document_bytes:
             self._note(failed_update(too_large(item, self.intake.bounds.max_document_bytes), access_digest=digest))
