@@ -317,3 +317,14 @@ async def test_a_folder_lists_and_counts_what_lies_in_it(metadata: Metadata, own
     assert await names_of("a%/") == {"a%/three.txt"}
     assert await names_of("") == set(names)
     assert await names_of("a_") == set()
+
+
+async def test_a_request_that_was_made_names_its_versions_to_its_caller_alone(
+    metadata: Metadata, owner: Identity
+) -> None:
+    first = await metadata.ingest(owner, "kb", [upload("a.txt", "one")])
+    made = await derive(metadata, owner, Derivation(first.versions[0].document_id), request_id="r-1")
+    assert list(await metadata.runs.made_by(owner, "kb", "r-1")) == list(made.versions)
+    assert list(await metadata.runs.made_by(owner, "kb", "r-2")) == []
+    admin = member(owner.tenant_id, "admin", Role.ADMIN)
+    assert list(await metadata.runs.made_by(admin, "kb", "r-1")) == []

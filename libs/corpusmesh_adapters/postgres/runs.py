@@ -86,6 +86,31 @@ class PostgresRunStore:
             await self._extend(connection, identity.tenant_id, run_id, versions, unchanged, options, again=again)
         return IngestResult(run_id, tuple(versions), tuple(unchanged))
 
+    async def made_by(self, identity: Identity, knowledge_base_id: str, request_id: str) -> Sequence[VersionRow]:
+        """See `RunStore`.
+
+        Args:
+            identity: Caller.
+            knowledge_base_id: Knowledge base.
+            request_id: Names the run.
+
+        Returns:
+            Its versions by ordinal; none if there is no such run.
+        """
+        async with self._database.tenant(identity.tenant_id) as connection:
+            await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE)
+            rows = await connection.fetch(
+                f"SELECT {VERSION_COLUMNS} FROM corpusmesh.versions v"  # noqa: S608 - constants
+                " JOIN corpusmesh.runs r ON r.tenant_id = v.tenant_id AND r.run_id = v.run_id"
+                " WHERE v.tenant_id = $1 AND v.knowledge_base_id = $2 AND r.created_by = $3 AND r.request_id = $4"
+                " AND v.state <> 'purged' ORDER BY v.ordinal",
+                identity.tenant_id,
+                knowledge_base_id,
+                identity.user_id,
+                request_id,
+            )
+        return [to_version(row) for row in rows]
+
     @asynccontextmanager
     async def _run(
         self, identity: Identity, knowledge_base_id: str, options: IngestOptions, lock: str

@@ -158,6 +158,14 @@ class RunStore(Protocol):
         """
         ...
 
+    async def made_by(self, identity: Identity, knowledge_base_id: str, request_id: str) -> Sequence[VersionRow]:
+        """Give the versions that an earlier call of the caller under a request id has begun, by ordinal.
+
+        Raises:
+            NotFoundError: If the knowledge base is unknown or forbidden.
+        """
+        ...
+
     async def get(self, identity: Identity, knowledge_base_id: str, run_id: str) -> RunRecord:
         """Read a run.
 

@@ -92,6 +92,8 @@ class ChunkEditor:
         check_request_id(request_id)
         version = await self._versions.readable(name)
         rows = await self._all_edits(version)
+        if (earlier := await self._earlier(version, request_id)) is not None:
+            return earlier
         chunks = await self._chunks.chunks_of(version)
         planner = EditPlanner(chunks, [edit_of_row(row) for row in rows])
         for ask in asks:
@@ -170,6 +172,31 @@ class ChunkEditor:
                 "CHUNK_EDITS_CHANGED", "somebody else has edited these chunks: read them again and try again"
             ) from error
         return result.versions[0]
+
+    async def _earlier(self, version: VersionRow, request_id: str) -> pb.StartedEdit | None:
+        """Give what the same call has started before: what it saw then may carry its own edit by now."""
+        if not request_id:
+            return None
+        made = [
+            row
+            for row in await self._reprocessor.made_by(version.knowledge_base_id, request_id)
+            if row.document_id == version.document_id
+        ]
+        if not made:
+            return None
+        # Withdrawn ones too: it is what the call made that is asked for, not what became of it.
+        rows = await self._edits.list(
+            require_call().identity,
+            version.knowledge_base_id,
+            version.document_id,
+            tuple(EditState),
+            edit_id_of(int(made[0].ordinal), 0)[:-1],
+            _MAX_EDITS,
+        )
+        prefix = edit_id_of(int(made[0].ordinal), 0)[:-4]
+        document = f"knowledgeBases/{version.knowledge_base_id}/documents/{version.document_id}"
+        edits = [f"{document}/chunkEdits/{row.edit_id}" for row in rows if row.edit_id.startswith(prefix)]
+        return _started(made[0], edits)
 
     async def _all_edits(self, version: VersionRow) -> Sequence[ChunkEditRow]:
         return await self._edits.list(

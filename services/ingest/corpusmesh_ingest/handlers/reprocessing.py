@@ -9,7 +9,7 @@ from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult, RunStore
-from corpusmesh_core.tenancy import Access, KnowledgeBase
+from corpusmesh_core.tenancy import Access, KnowledgeBase, VersionRow
 from corpusmesh_ingest.convert import config_hash, name_prefix_of, run_name, version_name
 from corpusmesh_ingest.handlers.paging import make_page_token, read_page_token
 from corpusmesh_ingest.names import parse_name
@@ -94,6 +94,18 @@ class Reprocessor:
                 headers={**outgoing_headers(), "request_id": call.request_id},
             ),
         )
+
+    async def made_by(self, knowledge_base_id: str, request_id: str) -> Sequence[VersionRow]:
+        """Give the versions that an earlier call under a request id has begun.
+
+        Args:
+            knowledge_base_id: Their knowledge base.
+            request_id: Names the run.
+
+        Returns:
+            The versions by ordinal.
+        """
+        return await self._stores.runs.made_by(require_call().identity, knowledge_base_id, request_id)
 
     async def one(self, request: pb.ReprocessDocumentRequest) -> pb.ReprocessDocumentResponse:
         """Make a new version of one document.
