@@ -1,4 +1,4 @@
-"""A language model for tasks over numbered items, and a cache of its answers, both in memory and fully deterministic."""
+"""A language model for tasks over numbered items, and a cache of its answers, both in memory and deterministic."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from corpusmesh_core.ports.chat import ChatDelta, ChatMessage, FinishReason
 from corpusmesh_core.ports.completions import Completion
 
 _ITEM = re.compile(r"<<<(DATA-[0-9a-f]+) item: (\d+)(?: \| section: ([^\n]*))?\n(.*?)\n\1>>>", re.DOTALL)
-_KEYS = ("keywords", "questions", "summary", "title", "levels", "values", "propositions", "scores", "pairs")
+_KEYS = ("keywords", "questions", "summary", "title", "levels", "values", "propositions", "scores", "pairs", "context")
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ def _entry(kind: str, item: AskedItem) -> object:
         case "scores":
             listed = item.text.split("Statements:\n")[1].splitlines()
             return [[9, 9, 9, 9] if "Fact" in line else [9, 6, 9, 9] for line in listed]
+        case "context":
+            return f"From the guide, on {words[-1]}."
         case _:
             return [{"topic": words[0], "details": f"It is about {words[-1]}."}]
 

@@ -16,9 +16,9 @@ from corpusmesh_core.enrichment.readers import (
     read_levels,
     read_pairs,
     read_propositions,
+    read_prose,
     read_questions,
     read_scores,
-    read_summary,
     read_toc_title,
     read_values,
 )
@@ -136,13 +136,13 @@ def test_questions_are_questions() -> None:
 def test_a_summary_keeps_to_its_length_and_loses_links_and_images() -> None:
     counter = WordTokenCounter()
     text = "One two three four. Five six seven eight. ![x](http://evil.example/a.png) Nine ten."
-    short = read_summary({"summary": text}, counter, max_tokens=11)
+    short = read_prose({"summary": text}, "summary", counter, max_tokens=11)
     assert short == "One two three four. Five six seven eight."
-    whole = read_summary({"summary": text}, counter, max_tokens=200)
+    whole = read_prose({"summary": text}, "summary", counter, max_tokens=200)
     assert whole is not None
     assert "http" not in whole
-    assert read_summary({"summary": "one two three four five six"}, counter, max_tokens=3) is None
-    assert read_summary({"summary": ["a"]}, counter, max_tokens=3) is None
+    assert read_prose({"summary": "one two three four five six"}, "summary", counter, max_tokens=3) is None
+    assert read_prose({"summary": ["a"]}, "summary", counter, max_tokens=3) is None
 
 
 def test_scores_are_four_whole_numbers_from_one_to_ten_for_each_statement() -> None:
@@ -232,8 +232,8 @@ def all_prompts() -> list[ItemPrompt]:
 
 
 def test_prompts_render_with_single_braces_and_their_example_is_what_is_read() -> None:
-    assert len(all_prompts()) == 9
-    assert len({prompt.version for prompt in all_prompts()}) == 9
+    assert len(all_prompts()) == 10
+    assert len({prompt.version for prompt in all_prompts()}) == 10
     parameters = dict.fromkeys(("count", "max_words", "max_characters", "fields"), "{count} {{x}}")
     for prompt in all_prompts():
         system = prompt.system(parameters)

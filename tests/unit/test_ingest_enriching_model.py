@@ -393,3 +393,20 @@ async def test_an_endless_answer_is_cut() -> None:
     chat = ItemChat(lambda call: answer_well(call) if call.number > 1 else "x" * 1_000_000)
     enriched = await enrich(chat, request(texts_of(1), asked_for("keywords")))
     assert enriched.chunks[0].keywords == ("kw word0",)
+
+
+async def test_contexts_go_before_the_text_behind_the_headings_and_are_not_shown() -> None:
+    made = request(texts_of(3), asked_for("context"))
+    given = (replace(made.chunks[0], context="Guide > One"), replace(made.chunks[1], is_edited=True), made.chunks[2])
+    chat = ItemChat()
+    enriched = await enrich(chat, replace(made, chunks=given))
+    assert [chunk.context for chunk in enriched.chunks] == [
+        "Guide > One\nFrom the guide, on word0.",
+        "",
+        "From the guide, on word2.",
+    ]
+    assert [chunk.text for chunk in enriched.chunks] == texts_of(3)
+    gist, piece = chat.calls[0].items[0].text.split("\n\nPiece:\n")
+    assert piece == texts_of(3)[0]
+    assert gist in texts_of(3)
+    assert (await enrich(None, made)).chunks == made.chunks

@@ -23,7 +23,7 @@ SCORE_COUNT: Final = 4
 _MAX_KEYWORD_CHARACTERS: Final = 64
 _MAX_KEYWORD_WORDS: Final = 6
 _MAX_PROPOSITION_CHARACTERS: Final = 500
-_MAX_SUMMARY_CHARACTERS: Final = 20_000
+_MAX_PROSE_CHARACTERS: Final = 20_000
 _MAX_LEVEL: Final = 6
 _CONTROLS: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]+"
@@ -77,18 +77,19 @@ def read_questions(entry: Mapping[str, object], *, count: int) -> tuple[str, ...
     return tuple(found.values())[:count] or None
 
 
-def read_summary(entry: Mapping[str, object], counter: TextTokenizer, *, max_tokens: int) -> str | None:
-    """Read `{"summary": text}`.
+def read_prose(entry: Mapping[str, object], key: str, counter: TextTokenizer, *, max_tokens: int) -> str | None:
+    """Read `{"summary": text}` or `{"context": text}`.
 
     Args:
         entry: The model's entry.
+        key: Name of the text.
         counter: Counts tokens.
-        max_tokens: Longest summary; a longer one loses its last sentences.
+        max_tokens: Longest text; a longer one loses its last sentences.
 
     Returns:
-        The summary without links and images; None if it is none, or if its first sentence is too long.
+        The text without links and images; None if it is none, or if its first sentence is too long.
     """
-    text = _prose(entry.get("summary"), _MAX_SUMMARY_CHARACTERS)
+    text = _prose(entry.get(key), _MAX_PROSE_CHARACTERS)
     if text is None:
         return None
     if counter.count_tokens([text])[0] <= max_tokens:

@@ -148,6 +148,17 @@ class CaptionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """What a chunk needs to be understood alone (contextual retrieval), besides the headings that the chunker gives.
+
+    Attributes:
+        method: `off` or `llm`; without a model the headings are all there is.
+    """
+
+    method: EnrichMethod = EnrichMethod.OFF
+
+
+@dataclass(frozen=True, slots=True)
 class EnrichmentSettings:
     """All of it; everything is off by default.
 
@@ -161,6 +172,7 @@ class EnrichmentSettings:
         propositions: Statements that stand alone.
         memory: Topics and what is said of them.
         captions: Descriptions of pictures.
+        context: What chunks need to be understood alone.
     """
 
     keywords: KeywordSettings = field(default_factory=KeywordSettings)
@@ -172,6 +184,7 @@ class EnrichmentSettings:
     propositions: PropositionSettings = field(default_factory=PropositionSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     captions: CaptionSettings = field(default_factory=CaptionSettings)
+    context: ContextSettings = field(default_factory=ContextSettings)
 
     @property
     def is_off(self) -> bool:
@@ -246,6 +259,7 @@ def _names(value: object, name: str) -> tuple[str, ...]:
 
 
 _ANY_METHOD: Final = _method(EnrichMethod.OFF, EnrichMethod.LITE, EnrichMethod.LLM)
+_ONLY_MODEL: Final = _method(EnrichMethod.OFF, EnrichMethod.LLM)
 _NO_MODEL: Final = _method(EnrichMethod.OFF, EnrichMethod.LITE)
 _READERS: Final[Mapping[str, tuple[type[Any], Mapping[str, _Reader]]]] = {
     "keywords": (KeywordSettings, {"method": _ANY_METHOD, "count": _integer(1, 32)}),
@@ -260,6 +274,7 @@ _READERS: Final[Mapping[str, tuple[type[Any], Mapping[str, _Reader]]]] = {
     "propositions": (PropositionSettings, {"method": _ANY_METHOD, "threshold": _integer(1, 10)}),
     "memory": (MemorySettings, {"method": _ANY_METHOD}),
     "captions": (CaptionSettings, {"method": _NO_MODEL}),
+    "context": (ContextSettings, {"method": _ONLY_MODEL}),
 }
 
 

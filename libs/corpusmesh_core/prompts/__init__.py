@@ -1,6 +1,7 @@
 """Prompts as versioned constants: a change of wording is a new version, so that a record can say what made it."""
 
 from corpusmesh_core.prompts.answer_v1 import ANSWER_V1, AnswerPrompt
+from corpusmesh_core.prompts.context_v1 import CONTEXT_V1
 from corpusmesh_core.prompts.item_prompt import DATA_RULES, ItemPrompt
 from corpusmesh_core.prompts.keywords_v1 import KEYWORDS_V1
 from corpusmesh_core.prompts.memory_v1 import MEMORY_V1
@@ -14,6 +15,7 @@ from corpusmesh_core.prompts.toc_titles_v1 import TOC_TITLES_V1
 
 __all__ = [
     "ANSWER_V1",
+    "CONTEXT_V1",
     "DATA_RULES",
     "KEYWORDS_V1",
     "MEMORY_V1",

@@ -28,6 +28,11 @@ class ItemPrompt:
     task: str
     form: str
 
+    @property
+    def name(self) -> str:
+        """Its version without the number."""
+        return self.version.partition("/")[0]
+
     def system(self, parameters: Mapping[str, str]) -> str:
         """Write the instructions.
 

@@ -7,6 +7,7 @@ for the rest of the document.
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,6 +23,7 @@ from corpusmesh_core.errors import (
 )
 from corpusmesh_core.ports.chat import ChatMessage, ChatModel
 from corpusmesh_core.ports.completions import MAX_KEYS_PER_CALL, Completion, CompletionCache
+from corpusmesh_ingest.enriching.metrics import ENRICH_CALLS_TOTAL, ENRICH_ITEMS_TOTAL
 
 _Value = TypeVar("_Value")
 _MIN_CALL_SECONDS: Final = 0.5
@@ -133,6 +135,7 @@ class Asker:
         """
         answers: Answers[_Value] = Answers()
         open_items = await self._recall(task, items, read, answers)
+        kept_count = len(answers.values)
         batches = batch_items(open_items, max_items=self._limits.batch_chunks, max_tokens=self._limits.batch_tokens)
 
         async def work() -> None:
@@ -143,6 +146,7 @@ class Asker:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self._limits.max_concurrent_calls, len(open_items))):
                 group.create_task(work())
+        _count_items(task, answers, kept_count)
         return answers
 
     async def _ask_batch(
@@ -156,6 +160,7 @@ class Asker:
         for is_repair in (False, True):
             try:
                 answer = await self._call(
+                    task,
                     render_items(task, missing, is_repair=is_repair),
                     max_tokens=_FRAME_TOKENS + task.answer_tokens * len(missing),
                 )
@@ -198,7 +203,7 @@ class Asker:
         await self._keep(task, good)
         return missing
 
-    async def _call(self, messages: Sequence[ChatMessage], *, max_tokens: int) -> str | None:
+    async def _call(self, task: ItemTask, messages: Sequence[ChatMessage], *, max_tokens: int) -> str | None:
         """Make one call; None where the model does not answer.
 
         Raises:
@@ -212,14 +217,20 @@ class Asker:
                     return None
                 async with asyncio.timeout(seconds + _GRACE_SECONDS):
                     answer = await self._listen(messages, max_tokens=max_tokens, timeout_seconds=seconds)
+        except InvalidArgumentError:
+            _count_call(task, "refused")
+            raise
         except FailedPreconditionError:
             # Wrong key or model: it will be as wrong for the next call.
+            _count_call(task, "misconfigured")
             self._is_lost = True
             return None
         except _LOST_ERRORS:
+            _count_call(task, "lost")
             self._failed_call_count += 1
             self._is_lost = self._is_lost or self._failed_call_count >= _MAX_FAILED_CALLS
             return None
+        _count_call(task, "answered")
         self._failed_call_count = 0
         return answer
 
@@ -273,6 +284,17 @@ class Asker:
         ]
         with contextlib.suppress(UnavailableError, OverloadedError):
             await self._cache.put(self._scope.tenant_id, completions)
+
+
+def _count_call(task: ItemTask, outcome: str) -> None:
+    ENRICH_CALLS_TOTAL.labels(task.prompt.name, outcome).inc()
+
+
+def _count_items(task: ItemTask, answers: Answers[_Value], kept_count: int) -> None:
+    counts = Counter(str(failure) for failure in answers.failures.values())
+    counts.update(kept=kept_count, answered=len(answers.values) - kept_count)
+    for outcome, count in counts.items():
+        ENRICH_ITEMS_TOTAL.labels(task.prompt.name, outcome).inc(count)
 
 
 def _entry(response: str) -> Mapping[str, object]:

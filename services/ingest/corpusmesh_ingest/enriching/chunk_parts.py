@@ -1,7 +1,7 @@
 """Keywords, questions, tags and propositions of chunks."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,11 +11,18 @@ from corpusmesh_core.enrichment.derivation import made_by, proposition_records, 
 from corpusmesh_core.enrichment.keywords import extract_keywords
 from corpusmesh_core.enrichment.propositions import extract_propositions
 from corpusmesh_core.enrichment.questions import rule_questions
-from corpusmesh_core.enrichment.readers import read_keywords, read_propositions, read_questions, read_scores
+from corpusmesh_core.enrichment.readers import (
+    read_keywords,
+    read_propositions,
+    read_prose,
+    read_questions,
+    read_scores,
+)
 from corpusmesh_core.enrichment.requests import ItemTask, PromptItem
-from corpusmesh_core.enrichment.statements import is_running_text
+from corpusmesh_core.enrichment.statements import centrality, is_running_text, pick_central, statements_of
+from corpusmesh_core.enrichment.summaries import join_sentences
 from corpusmesh_core.enrichment.tags import TagMatcher, merge_tags
-from corpusmesh_core.prompts import KEYWORDS_V1, PROPOSITION_SCORES_V1, PROPOSITIONS_V1, QUESTIONS_V1
+from corpusmesh_core.prompts import CONTEXT_V1, KEYWORDS_V1, PROPOSITION_SCORES_V1, PROPOSITIONS_V1, QUESTIONS_V1
 from corpusmesh_ingest.enriching.asking import Answers, Asker
 from corpusmesh_ingest.enriching.draft import Draft
 
@@ -23,6 +30,8 @@ _KEYWORD_TOKENS: Final = 16
 _QUESTION_TOKENS: Final = 60
 _PROPOSITION_TOKENS: Final = 1200
 _SCORE_TOKENS: Final = 16
+_GIST_TOKENS: Final = 160
+_CONTEXT_TOKENS: Final = 80
 
 
 async def add_keywords(draft: Draft, asker: Asker | None) -> None:
@@ -101,25 +110,66 @@ async def add_questions(draft: Draft, asker: Asker | None) -> None:
     draft.change(changed)
 
 
-async def add_tags(draft: Draft) -> None:
+async def add_contexts(draft: Draft, asker: Asker | None) -> None:
+    """Put what a chunk needs to be understood alone behind the headings that go before its text.
+
+    Args:
+        draft: The version.
+        asker: The model; None for none.
+    """
+    wanted = [chunk for chunk in draft.texts if not chunk.is_edited]
+    if asker is None:
+        draft.warn_of_no_model("contexts of chunks", instead=False)
+        return
+    gist = await asyncio.to_thread(_gist, draft)
+    items = [
+        replace(item, text=f"{gist}\n\nPiece:\n{item.text}", token_count=item.token_count + _GIST_TOKENS)
+        for item in draft.items(wanted)
+    ]
+    answers = await asker.ask(
+        ItemTask(CONTEXT_V1, answer_tokens=2 * _CONTEXT_TOKENS),
+        items,
+        lambda _, entry: read_prose(entry, "context", draft.counter, max_tokens=_CONTEXT_TOKENS),
+    )
+    draft.warn_of_failures("contexts", answers.failures, instead=False)
+    draft.change(
+        {
+            chunk.position: replace(
+                chunk,
+                context="\n".join(part for part in (chunk.context, answers.values[chunk.position]) if part),
+                attributes={**chunk.attributes, "context_method": EnrichMethod.LLM.value},
+            )
+            for chunk in wanted
+            if chunk.position in answers.values
+        }
+    )
+
+
+def _gist(draft: Draft) -> str:
+    """Say what the document is about: its most central sentences."""
+    texts = [text for chunk in draft.texts if is_running_text(chunk) for text in statements_of(chunk.text)]
+    # The first occurrence of each: chunks overlap.
+    sentences = list(dict.fromkeys(texts))
+    scores = centrality(sentences, towards=[draft.request.title])
+    picked = pick_central(sentences, scores, draft.counter.count_tokens(sentences), _GIST_TOKENS)
+    return join_sentences(sentences[place] for place in picked)
+
+
+async def add_tags(draft: Draft, matcher: Callable[[], TagMatcher]) -> None:
     """Add the tags of the examples that a chunk resembles.
 
     Args:
         draft: The version.
+        matcher: Makes the matcher of the request's examples, or takes one made before; called in a thread.
     """
     settings = draft.request.settings.tags
     if not draft.request.tag_examples:
         draft.warnings.append("The tag sets of the knowledge base hold no examples; no chunk was tagged.")
         return
-    draft.change(
-        await asyncio.to_thread(
-            _tagged,
-            draft,
-            TagMatcher(draft.request.tag_examples),
-            max_tags=settings.max_tags,
-            threshold=settings.threshold,
-        )
+    changed = await asyncio.to_thread(
+        lambda: _tagged(draft, matcher(), max_tags=settings.max_tags, threshold=settings.threshold)
     )
+    draft.change(changed)
 
 
 def _tagged(draft: Draft, matcher: TagMatcher, *, max_tags: int, threshold: float) -> dict[int, Chunk]:

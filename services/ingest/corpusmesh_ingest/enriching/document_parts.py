@@ -9,7 +9,7 @@ from corpusmesh_core.enrichment import EnrichMethod, FieldSource, FieldType, Met
 from corpusmesh_core.enrichment.derivation import made_by, memory_records, summary_record, toc_records
 from corpusmesh_core.enrichment.extraction import document_text, extract_metadata, missing_fields
 from corpusmesh_core.enrichment.memories import MemoryPair, extract_memories
-from corpusmesh_core.enrichment.readers import read_levels, read_pairs, read_summary, read_toc_title, read_values
+from corpusmesh_core.enrichment.readers import read_levels, read_pairs, read_prose, read_toc_title, read_values
 from corpusmesh_core.enrichment.requests import ItemTask, PromptItem
 from corpusmesh_core.enrichment.schema import describe_bad_value
 from corpusmesh_core.enrichment.statements import is_running_text
@@ -57,7 +57,7 @@ async def add_summaries(draft: Draft, asker: Asker | None, *, max_item_tokens: i
             answers = await asker.ask(
                 ItemTask(SUMMARY_V1, limits, 60 + 2 * settings.max_tokens),
                 await asyncio.to_thread(_passage_items, draft, passages, max_item_tokens),
-                lambda _, entry: read_summary(entry, draft.counter, max_tokens=settings.max_tokens),
+                lambda _, entry: read_prose(entry, "summary", draft.counter, max_tokens=settings.max_tokens),
             )
             draft.warn_of_failures("summaries", answers.failures, of="passages")
     extracted = await asyncio.to_thread(

@@ -6,15 +6,22 @@ from dataclasses import replace
 from typing import Final
 
 from corpusmesh_core.documents import Chunk
-from corpusmesh_core.enrichment import Enriched, EnrichmentSettings, EnrichMethod
+from corpusmesh_core.enrichment import Enriched, EnrichmentSettings, EnrichMethod, TagExample
 from corpusmesh_core.enrichment.captions import caption_pictures
 from corpusmesh_core.enrichment.derivation import finish
+from corpusmesh_core.enrichment.tags import TagMatcher
 from corpusmesh_core.errors import DeadlineExceededError
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.completions import CompletionCache
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_ingest.enriching.asking import Asker, AskScope, EnrichLimits
-from corpusmesh_ingest.enriching.chunk_parts import add_keywords, add_propositions, add_questions, add_tags
+from corpusmesh_ingest.enriching.chunk_parts import (
+    add_contexts,
+    add_keywords,
+    add_propositions,
+    add_questions,
+    add_tags,
+)
 from corpusmesh_ingest.enriching.document_parts import add_memory, add_metadata, add_summaries, add_toc
 from corpusmesh_ingest.enriching.draft import Draft, EnrichRequest
 
@@ -47,6 +54,7 @@ class Enricher:
         self._chat = chat
         self._cache = cache
         self._limits = limits or EnrichLimits()
+        self._last_matcher: tuple[tuple[TagExample, ...], TagMatcher] | None = None
         self._slots = asyncio.Semaphore(self._limits.max_concurrent_calls)
 
     async def enrich(self, request: EnrichRequest, *, deadline_seconds: float) -> Enriched:
@@ -87,6 +95,7 @@ class Enricher:
         asker = self._asker(scope, self._limits)
         toc_limits = replace(self._limits, batch_tokens=min(_TOC_BATCH_TOKENS, self._limits.batch_tokens))
         parts: tuple[tuple[EnrichMethod, Callable[[], Awaitable[None]]], ...] = (
+            (settings.context.method, lambda: add_contexts(draft, asker)),
             (settings.keywords.method, lambda: add_keywords(draft, asker)),
             (settings.questions.method, lambda: add_questions(draft, asker)),
             (
@@ -94,12 +103,19 @@ class Enricher:
                 lambda: add_summaries(draft, asker, max_item_tokens=self._limits.batch_tokens),
             ),
             (settings.toc.method, lambda: add_toc(draft, self._asker(scope, toc_limits))),
-            (settings.tags.method, lambda: add_tags(draft)),
+            (settings.tags.method, lambda: add_tags(draft, lambda: self._matcher(draft.request.tag_examples))),
             (settings.metadata.method, lambda: add_metadata(draft, asker)),
             (settings.propositions.method, lambda: add_propositions(draft, asker)),
             (settings.memory.method, lambda: add_memory(draft, asker)),
         )
         return [part for method, part in parts if method is not EnrichMethod.OFF]
+
+    def _matcher(self, examples: tuple[TagExample, ...]) -> TagMatcher:
+        """Make the matcher of some examples, or take the last one: all documents of a batch have the same."""
+        last = self._last_matcher
+        if last is None or last[0] is not examples:
+            self._last_matcher = last = (examples, TagMatcher(examples))
+        return last[1]
 
     def _asker(self, scope: AskScope, limits: EnrichLimits) -> Asker | None:
         if self._chat is None:
