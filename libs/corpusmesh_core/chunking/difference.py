@@ -1,13 +1,12 @@
 """What changed between the chunks of two versions: added, removed, changed, moved, unchanged."""
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from enum import StrEnum
 
+from corpusmesh_core.chunking.similarity import word_similarity, words_of
 from corpusmesh_core.documents import Chunk, ChunkRole
 
 MIN_SIMILARITY = 0.5
@@ -15,9 +14,6 @@ MIN_SIMILARITY = 0.5
 
 _BAND = 8
 """How many places apart a changed chunk is looked for, within the stretch between two unchanged ones."""
-_MAX_WORDS = 600
-"""Words of a text that are compared; more than a chunk has."""
-_WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
 class ChangeKind(StrEnum):
@@ -77,22 +73,6 @@ def diff_chunks(before: Sequence[Chunk], after: Sequence[Chunk]) -> tuple[ChunkC
     return _in_order(old, new, partner, taken)
 
 
-def similarity_of(first: str, second: str) -> float:
-    """Compare two texts word by word.
-
-    Args:
-        first: One text.
-        second: Another; the order of the two does not matter much and the same two give the same.
-
-    Returns:
-        Twice the words in matching stretches over all words, 0 to 1; CJK characters are words.
-    """
-    if first == second:
-        return 1.0
-    one, two = _WORD.findall(first)[:_MAX_WORDS], _WORD.findall(second)[:_MAX_WORDS]
-    return SequenceMatcher(None, one, two, autojunk=False).ratio() if one and two else 0.0
-
-
 def _equal_texts(old: Sequence[Chunk], new: Sequence[Chunk]) -> list[tuple[int, int]]:
     places: dict[str, list[int]] = {}
     for here in range(len(old) - 1, -1, -1):
@@ -140,8 +120,8 @@ def _pair_gap(
     old: Sequence[Chunk], new: Sequence[Chunk], gap_old: Sequence[int], gap_new: Sequence[int]
 ) -> list[tuple[int, int, float]]:
     """Pair what is left between two unchanged chunks: best pairs first, each chunk once."""
-    bags = {("old", index): Counter(_WORD.findall(old[index].text)[:_MAX_WORDS]) for index in gap_old}
-    bags |= {("new", index): Counter(_WORD.findall(new[index].text)[:_MAX_WORDS]) for index in gap_new}
+    bags = {("old", index): Counter(words_of(old[index].text)) for index in gap_old}
+    bags |= {("new", index): Counter(words_of(new[index].text)) for index in gap_new}
     candidates: list[tuple[float, int, int]] = []
     scale = len(gap_new) / len(gap_old)
     for rank, here in enumerate(gap_old):
@@ -156,7 +136,7 @@ def _pair_gap(
     for _, here, there in sorted(candidates):
         if here in used_old or there in used_new:
             continue
-        similarity = similarity_of(old[here].text, new[there].text)
+        similarity = word_similarity(old[here].text, new[there].text)
         if similarity >= MIN_SIMILARITY:
             pairs.append((here, there, similarity))
             used_old.add(here)

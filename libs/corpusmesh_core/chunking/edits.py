@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from enum import StrEnum
 
 from corpusmesh_core.chunking.assembly import number_by_role
 from corpusmesh_core.chunking.drafts import Draft, within_budget
 from corpusmesh_core.chunking.pieces import Piece, split_piece
+from corpusmesh_core.chunking.similarity import word_similarity
 from corpusmesh_core.documents import Chunk, ChunkRole
 from corpusmesh_core.ports.embedding import TextTokenizer
 
@@ -328,15 +328,8 @@ def _with_fields(chunk: Chunk, edit: ChunkEdit) -> Chunk:
 
 def _likeness(anchor: ChunkAnchor, text: str) -> float:
     """Compare the ends of a text with an anchor's excerpts."""
-    start = _ratio(anchor.excerpt_start, text[: len(anchor.excerpt_start)])
+    start = word_similarity(anchor.excerpt_start, text[: len(anchor.excerpt_start)])
     if start < 2 * MIN_SIMILARITY - 1:
+        # Whatever its end is like, the mean of both is too low.
         return start / 2
-    return (start + _ratio(anchor.excerpt_end, text[-len(anchor.excerpt_end) :] if anchor.excerpt_end else "")) / 2
-
-
-def _ratio(first: str, second: str) -> float:
-    if first == second:
-        return 1.0
-    matcher = SequenceMatcher(None, first, second, autojunk=False)
-    # The quick bound is cheap, and most chunks are nothing like the anchor.
-    return matcher.ratio() if matcher.quick_ratio() >= 2 * MIN_SIMILARITY - 1 else 0.0
+    return (start + word_similarity(anchor.excerpt_end, text[-len(anchor.excerpt_end) :])) / 2

@@ -1,6 +1,7 @@
 """Packs pieces into chunks: greedy, in order, at the best seam near the budget."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from corpusmesh_core.chunking.drafts import Draft
@@ -67,6 +68,9 @@ class Packer:
         for piece in block:
             if self._tokens + piece.token_count > self._budget:
                 self._flush(piece, () if piece in header else header)
+                if self._top and self._repeated and not piece.separator:
+                    # The middle of a text now stands below the group's first block.
+                    piece = replace(piece, separator="\n")
             self._open.append(piece)
             self._tokens += piece.token_count
         if block[0].block in self._repeatable:

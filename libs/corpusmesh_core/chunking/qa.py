@@ -82,6 +82,14 @@ def _holds_pairs(blocks: Sequence[Block], tables: Sequence[list[SourceRow]]) -> 
     return wide and 2 * inside >= sum(len(block.text) for block in blocks)
 
 
+def _has_section(blocks: Sequence[Block], index: int) -> bool:
+    """Say whether a heading has anything below it that carries it in its path."""
+    if blocks[index].kind is not BlockKind.HEADING or index + 1 == len(blocks):
+        return False
+    following = blocks[index + 1]
+    return following.kind is not BlockKind.HEADING or following.level > blocks[index].level
+
+
 def _named_columns(header: SourceRow) -> tuple[int, int]:
     return find_column(header.cells, _QUESTION_COLUMNS), find_column(header.cells, _ANSWER_COLUMNS)
 
@@ -98,12 +106,11 @@ class _PairReader:
         self._answer: list[Block] = []
 
     def read_tables(self, blocks: Sequence[Block], tables: Sequence[list[SourceRow]]) -> None:
-        for block, rows in zip(blocks, tables, strict=True):
+        for index, (block, rows) in enumerate(zip(blocks, tables, strict=True)):
+            self._close()
             if rows:
-                self._close()
                 self._read_rows(rows)
-            elif block.kind is not BlockKind.HEADING:
-                self._close()
+            elif block.kind is not BlockKind.HEADING or not _has_section(blocks, index):
                 self._rest.append(block)
         self._close()
         self._close_rest()
@@ -139,13 +146,15 @@ class _PairReader:
         self._rest.append(row.block(BlockKind.PARAGRAPH, text))
 
     def read_lines(self, blocks: Sequence[Block]) -> None:
-        for block in blocks:
+        for index, block in enumerate(blocks):
             question, answer = _QUESTION_LINE.match(block.text), _ANSWER_LINE.match(block.text)
             if question is not None:
                 self._close()
                 self._question = replace(block, kind=BlockKind.PARAGRAPH, text=block.text[question.end() :])
             elif block.kind in HEADING_KINDS:
                 self._close()
+                if not _has_section(blocks, index):
+                    self._rest.append(block)
             elif self._question is None:
                 self._rest.append(block)
             elif answer is not None:
@@ -163,11 +172,10 @@ class _PairReader:
             if block.kind is not BlockKind.HEADING:
                 (self._rest if self._question is None else self._answer).append(block)
                 continue
-            following = blocks[index + 1] if index + 1 < len(blocks) else block
-            deeper = following.kind is not BlockKind.HEADING or following.level > block.level
             self._close(is_heading=True)
-            self._question = block if deeper else None
-            if not deeper:
+            if _has_section(blocks, index):
+                self._question = block
+            else:
                 self._rest.append(block)
         self._close(is_heading=True)
         self._close_rest()
