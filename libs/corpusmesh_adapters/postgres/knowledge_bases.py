@@ -243,7 +243,7 @@ class PostgresKnowledgeBaseStore:
                     knowledge_base_id,
                 )
             rows = await connection.fetch(
-                "WITH gone AS (UPDATE corpusmesh.versions SET state = 'purged'"
+                "WITH gone AS (UPDATE corpusmesh.versions SET state = 'purged', sealed_password = ''"
                 "   WHERE tenant_id = $1 AND knowledge_base_id = $2 AND state <> 'purged' RETURNING ordinal)"
                 " SELECT ordinal FROM gone"
                 " UNION SELECT ordinal FROM corpusmesh.builds WHERE tenant_id = $1 AND knowledge_base_id = $2",
