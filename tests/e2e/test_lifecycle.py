@@ -1,6 +1,7 @@
 """The life of a document: versions beside each other, people's edits, other settings, duplicates, passwords."""
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -302,6 +303,17 @@ async def test_a_preview_stores_nothing(mesh: MeshHarness) -> None:
         for wrong in (("empty.md", b""), ("large.md", b"x" * (3 * 1024 * 1024 + 1)), ("broken.pdf", b"%PDF-1.7\nx")):
             with pytest.raises(CorpusMeshError):
                 await client.chunks.preview(shelf.base, content=wrong)
+        large = "".join(f"# Part {number}\n\n{PARTS['Travel']}\n\n" for number in range(10_000)).encode()[: 2**20]
+        async with httpx.AsyncClient(base_url=mesh.http_url, timeout=120) as http:
+            body = {
+                "content": {"displayName": "large.md", "data": base64.b64encode(large).decode()},
+                "pageSize": 1,
+                "chunkSettings": {"maxChunkTokens": 400},
+            }
+            headers = {"authorization": f"Bearer {tenant.owner_key}"}
+            answer = await http.post(f"/v1/{shelf.base}/chunks:preview", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["totalSize"] > 100
         assert await everything(mesh, tenant.tenant_id) == before
 
 

@@ -33,6 +33,9 @@ from corpusmesh_runtime.status import to_status
 
 UPLOAD_METHOD = "/corpusmesh.ingest.v1.DocumentService/UploadDocuments"
 ORIGINAL_METHOD = "/corpusmesh.ingest.v1.DocumentService/ReadOriginal"
+PREVIEW_METHOD = "/corpusmesh.ingest.v1.ChunkService/PreviewChunks"
+PREVIEW_BODY_BYTES = 5 * 1024 * 1024
+"""A document of 3 MiB in base64, with what is said beside it."""
 PICTURE_METHOD = "/corpusmesh.ingest.v1.DocumentService/ReadPicture"
 _MAX_INLINE_BYTES = 64 * 1024
 _ALL_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -117,9 +120,10 @@ class HttpGateway:
         headers = {"X-Request-Id": request_id_of(request)}
         if binding.full_method == UPLOAD_METHOD:
             return await self._upload(binding, variables["settings.parent"], request, headers)
+        is_preview = binding.full_method == PREVIEW_METHOD
         body = await read_body(
             request,
-            max_bytes=self._settings.max_json_body_bytes,
+            max_bytes=max(self._settings.max_json_body_bytes, PREVIEW_BODY_BYTES if is_preview else 0),
             timeout_seconds=self._settings.body_timeout_seconds,
         )
         arguments = (binding, variables, request.query_params.multi_items(), body)
