@@ -251,6 +251,34 @@ async def test_worker_that_dies_before_it_noted_anything_does_no_harm(syncing: S
     assert [row.latest_version for row in rows] == [1] * 5, "nothing was made twice"
 
 
+async def test_sync_counts_what_an_attempt_of_its_own_has_changed_before_it_died(syncing: Syncing) -> None:
+    await syncing.add()
+    await syncing.sync()
+    syncing.place.texts["a.txt"] = "changed"
+    run_id = await syncing.start()
+    outcome = await syncing.stage()(TaskContext(await syncing.claim(), 60.0))
+    assert not outcome.goes_on
+    async with syncing.metadata.database.tenant(syncing.owner.tenant_id) as connection:
+        await connection.execute("UPDATE corpusmesh.source_items SET etag = 'old', change = '' WHERE key = 'a.txt'")
+        await connection.execute("UPDATE corpusmesh.source_items SET run_id = '' WHERE key = 'a.txt'")
+    await asyncio.sleep(syncing.metadata.policy.lease_seconds + 0.1)
+    await syncing.metadata.sweeper.expire_leases(100)
+    await asyncio.sleep(0.2)
+    await syncing.work(await syncing.claim())
+    record = await syncing.metadata.runs.get(syncing.owner, syncing.knowledge_base_id, run_id)
+    assert counts(record, "changed", "unchanged") == (1, 4)
+
+
+async def test_touched_file_with_the_same_bytes_counts_as_unchanged(syncing: Syncing) -> None:
+    await syncing.add()
+    await syncing.sync()
+    async with syncing.metadata.database.tenant(syncing.owner.tenant_id) as connection:
+        await connection.execute("UPDATE corpusmesh.source_items SET etag = 'other'")
+    record = await syncing.sync()
+    assert counts(record, "changed", "unchanged") == (0, 5)
+    assert len(syncing.place.opened) == 10
+
+
 async def test_worker_that_was_thought_dead_writes_nothing(syncing: Syncing) -> None:
     await syncing.add()
     await syncing.start()

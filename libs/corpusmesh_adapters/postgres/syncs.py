@@ -61,6 +61,11 @@ class PostgresSyncStore:
         async with self._database.tenant(claim.tenant_id) as connection:
             source = await _read_source(connection, claim)
             identity = await _owner_identity(connection, source)
+            start_time = await connection.fetchval(
+                "SELECT create_time FROM corpusmesh.runs WHERE tenant_id = $1 AND run_id = $2",
+                claim.tenant_id,
+                claim.run_id,
+            )
             rows = await connection.fetch(
                 "SELECT i.key, i.etag, i.access_digest, i.document_id, i.state, i.memo,"
                 " coalesce(d.state = 'active', false) AS has_document,"
@@ -82,6 +87,7 @@ class PostgresSyncStore:
             identity=identity,
             known={row["key"]: to_known_item(row) for row in rows},
             allow_mass_delete=claim.payload.get("allow_mass_delete") == "1",
+            start_time=start_time,
         )
 
     async def record(

@@ -300,12 +300,14 @@ class OpenSync:
         identity: With whose rights it acts.
         known: What is known of its items, by key.
         allow_mass_delete: Whether a person has confirmed that much may go.
+        start_time: When its run was begun, by the clock that versions are dated by.
     """
 
     source: SourceRecord
     identity: Identity
     known: Mapping[str, KnownItem]
     allow_mass_delete: bool
+    start_time: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from corpusmesh_core.errors import ConflictError, CorpusMeshError, FailedPreconditionError, InvalidArgumentError
 from corpusmesh_core.orchestration.values import Lane
@@ -68,6 +69,7 @@ class Intake:
         knowledge_base: Where to.
         source_id: The source.
         metadata: What all its documents get.
+        start_time: When the sync was begun.
         connector: Reads items.
         objects: Takes the bytes.
         runs: Takes the documents.
@@ -81,6 +83,7 @@ class Intake:
     knowledge_base: KnowledgeBase
     source_id: str
     metadata: dict[str, str]
+    start_time: datetime
     connector: Connector
     objects: ObjectStore
     runs: RunStore
@@ -151,6 +154,8 @@ class Intake:
             change = ItemChange.CHANGED if admission.known is not None else ItemChange.ADDED
             if admission.known is not None and not admission.known.has_document:
                 change = ItemChange.ADDED
+            # What an attempt of this sync has made before it died was changed by it all the same.
+            is_same = is_unchanged and version.create_time < self.start_time
             if is_unchanged and admission.known is None and admission.acl is not None:
                 # Accepted by an attempt that died before it was noted; the list may have changed since.
                 await self.documents.update(
@@ -160,7 +165,7 @@ class Intake:
                 ItemUpdate(
                     key=admission.item.key,
                     display_name=admission.item.display_name[:_MAX_NAME_CHARACTERS],
-                    change=None if is_unchanged and change is ItemChange.CHANGED else change,
+                    change=None if is_same and change is ItemChange.CHANGED else change,
                     etag=admission.item.etag,
                     access_digest=admission.access_digest,
                     document_id=version.document_id,

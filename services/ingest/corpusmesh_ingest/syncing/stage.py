@@ -61,6 +61,7 @@ class SyncStage:
                 knowledge_base=knowledge_base,
                 source_id=source.source_id,
                 metadata=dict(source.spec.metadata),
+                start_time=sync.start_time,
                 connector=connector,
                 objects=stores.objects,
                 runs=stores.runs,
