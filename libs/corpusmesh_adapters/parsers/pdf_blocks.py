@@ -1,6 +1,8 @@
 """Makes blocks of the pages of a PDF: running heads aside, paragraphs, headings, captions, tables, figures in order."""
 
+import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +26,7 @@ _CAPTION = re.compile(
 )
 _MAX_CAPTION_LINES = 8
 _MAX_PLAIN_CAPTION_CHARACTERS = 160
+_FIGURE_OVERLAP_POINTS = 6.0
 
 _Part = Paragraph | Table | Picture | Block
 
@@ -56,7 +59,8 @@ def add_pages(builder: DocumentBuilder, pages: Sequence[Page], outline: Sequence
     for sheet in sheets:
         for kind, line in sheet.edges:
             builder.add(kind, line.text, page=line.box.page, boxes=(line.box,))
-        for part in _with_figures(sheet.parts, sheet.page.figures):
+        figures = sheet.page.figures
+        for part in _with_figures(sheet.parts, figures) if figures else sheet.parts:
             _add(builder, part, rules)
         for entry in sheet.page.fields:
             text = f"{entry.name}: {entry.value}" if entry.name else entry.value
@@ -162,24 +166,31 @@ def _join_tables(sheets: list[_Sheet]) -> None:
             open_sheet = sheet if sheet.parts else None
 
 
-def _with_figures(parts: Sequence[_Part], figures: Sequence[Picture]) -> Iterator[_Part]:
-    """Put each figure before the first part that stands below it in its column."""
-    waiting = list(figures)
-    for part in parts:
-        box = _first_box(part)
-        for figure in list(waiting) if box is not None else ():
-            assert box is not None
-            place = figure.box
-            if (
-                place is not None
-                and box.top >= place.bottom - 6.0
-                and box.right > place.left
-                and box.left < place.right
-            ):
-                waiting.remove(figure)
-                yield figure
-        yield part
-    yield from waiting
+def _with_figures(parts: Sequence[_Part], figures: Sequence[Picture]) -> list[_Part]:
+    """Put each figure before the nearest part below it in its column, else after the nearest above it."""
+    boxes = [_first_box(part) for part in parts]
+    places: dict[int, list[Picture]] = defaultdict(list)
+    for figure in figures:
+        places[_place(figure.box, boxes)].append(figure)
+    mixed: list[_Part] = []
+    for index, part in enumerate(parts):
+        mixed.extend(places[index])
+        mixed.append(part)
+    return mixed + places[len(parts)]
+
+
+def _place(figure: Box | None, boxes: Sequence[Box | None]) -> int:
+    below, above = len(boxes), -1
+    gap_below = gap_above = math.inf
+    for index, box in enumerate(boxes):
+        if figure is None or box is None or box.right <= figure.left or box.left >= figure.right:
+            continue
+        if -_FIGURE_OVERLAP_POINTS <= box.top - figure.bottom < gap_below:
+            below, gap_below = index, box.top - figure.bottom
+        if -_FIGURE_OVERLAP_POINTS <= figure.top - box.bottom < gap_above:
+            above, gap_above = index, figure.top - box.bottom
+    # Feet of a page are often written first: a near part above tells more than a far one below.
+    return above + 1 if above >= 0 and gap_above < gap_below else below
 
 
 def _first_box(part: _Part) -> Box | None:

@@ -34,6 +34,7 @@ _BOLD_WEIGHT = 600
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _CELL_GAP = 1.0  # in font sizes: what parts cells, as against words
 _MAX_RUNS = 200
+_MAX_LAST_CELL_CHARACTERS = 12
 
 _Edges = tuple[float, float, float, float]
 
@@ -223,6 +224,8 @@ class LineReader:
             spans.append(((start, stop), line))
             if last is not None and line.box.left > last.box.left and _continues(last, line):
                 last = lines[-1] = _joined(last, line)
+            elif last is not None and last.cells and _is_last_cell(last, line):
+                last = lines[-1] = _with_cell(last, line)
             else:
                 last = line
                 lines.append(line)
@@ -273,8 +276,11 @@ class LineReader:
             begin, end = character_of_text(page, first), character_of_text(page, last)
             if begin < 0 or end < begin:
                 return None
-        # The first character may be a bullet or a footnote's number in a size of its own.
-        size, direction = self._size((begin + end) // 2)
+        # The first character may be a bullet or a footnote's number in a size of its own, and a space has no size.
+        middle = (end - begin) // 2
+        while text[min(middle, len(text) - 1)] == " ":
+            middle += 1
+        size, direction = self._size(begin + middle)
         if not size:
             size, direction = self._size(begin)
         bold = self._is_bold(begin)
@@ -434,6 +440,20 @@ def _continues(line: Line, following: Line) -> bool:
     low = min(first.bottom - first.top, second.bottom - second.top)
     gap = second.left - first.right
     return shared > 0.5 * low and -0.3 * line.size < gap < 0.8 * max(line.size, following.size)
+
+
+def _is_last_cell(line: Line, following: Line) -> bool:
+    # PDFium starts a new line before a cell of one character.
+    first, second = line.box, following.box
+    shared = min(first.bottom, second.bottom) - max(first.top, second.top)
+    low = min(first.bottom - first.top, second.bottom - second.top)
+    is_short = len(following.text) <= _MAX_LAST_CELL_CHARACTERS and not following.cells
+    return is_short and following.direction == 0 and second.left > first.right and shared > 0.5 * low
+
+
+def _with_cell(line: Line, following: Line) -> Line:
+    joined = _joined(line, following)
+    return replace(joined, text=f"{line.text} {following.text}", cells=(*line.cells, (following.text, following.box)))
 
 
 def _joined(line: Line, following: Line) -> Line:

@@ -285,7 +285,8 @@ def _header_row_count(cells: Sequence[_Written], rows: int, columns: int) -> int
         first = [cell for cell in cells if cell.row == start]
     end = max((cell.row + cell.row_count for cell in first), default=0)
     parted = any(cell.column_count > 1 for cell in first) and end - start > 1
-    return end if parted and end < rows and end <= _MAX_HEADER_ROWS else None
+    labelled = start > 0 and all(cell.text and not cell.text[0].isdigit() for cell in first)
+    return end if (parted or labelled) and end < rows and end <= _MAX_HEADER_ROWS else None
 
 
 def _split_rows(table: Table) -> Table:
