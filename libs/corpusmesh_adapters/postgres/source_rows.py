@@ -1,5 +1,6 @@
 """Rows of sources to values and back."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import asyncpg
@@ -14,6 +15,7 @@ from corpusmesh_core.sources import (
     place_from_json,
     place_to_json,
 )
+from corpusmesh_core.tenancy.values import VersionState
 
 SOURCE_COLUMNS = (
     "s.*, coalesce(r.error_reason, '') AS error_reason, coalesce(r.error_message, '') AS error_message,"
@@ -89,16 +91,17 @@ def spec_values(spec: SourceSpec) -> tuple[Any, ...]:
     )
 
 
-def to_known_item(row: asyncpg.Record) -> KnownItem:
-    """Read what a sync knows of an item."""
+def to_known_item(row: asyncpg.Record, latest: Mapping[str, str]) -> KnownItem:
+    """Read what a sync knows of an item, given the states of the newest versions of living documents."""
+    document_id = row["document_id"]
     return KnownItem(
         key=row["key"],
         etag=row["etag"],
         access_digest=row["access_digest"],
-        document_id=row["document_id"],
+        document_id=document_id,
         state=ItemState(row["state"]),
-        has_document=row["has_document"],
-        is_cancelled=row["is_cancelled"],
+        has_document=document_id in latest,
+        is_cancelled=latest.get(document_id) == VersionState.CANCELLED,
         is_current=row["is_current"],
         memo=row["memo"],
     )

@@ -5,19 +5,22 @@ from collections.abc import Mapping, Sequence
 import asyncpg
 
 from corpusmesh_adapters.postgres.database import Connection, Database
-from corpusmesh_adapters.postgres.effects import apply_decision, lock_run
 from corpusmesh_adapters.postgres.guards import require_knowledge_base, visibility_arguments, visible_document
-from corpusmesh_adapters.postgres.run_creation import RunOrder, create_run
+from corpusmesh_adapters.postgres.run_creation import RunOrder
 from corpusmesh_adapters.postgres.runs import cancel_run
+from corpusmesh_adapters.postgres.source_access import (
+    latest_versions,
+    living_sync,
+    source_not_found,
+    start_sync_run,
+)
 from corpusmesh_adapters.postgres.source_rows import SOURCE_COLUMNS, SOURCE_FROM, spec_values, to_item_row, to_source
 from corpusmesh_core.errors import (
     AlreadyExistsError,
     ConflictError,
     FailedPreconditionError,
-    NotFoundError,
     PermissionDeniedError,
 )
-from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.values import Lane, RunKind
 from corpusmesh_core.ports.sources import ItemRow, SourceRecord, SourceSpec, StartedSync
 from corpusmesh_core.tenancy.access import Access, may_access
@@ -25,7 +28,6 @@ from corpusmesh_core.tenancy.identity import Identity
 
 MAX_SOURCES = 100
 """Sources of one knowledge base."""
-_LIVING_RUN = ("pending", "running", "cancelling")
 
 
 class PostgresSourceStore:
@@ -200,15 +202,14 @@ class PostgresSourceStore:
                 await cancel_run(connection, tenant_id, row["last_run_id"])
         async with self._database.tenant(tenant_id) as connection:
             rows = await connection.fetch(
-                "SELECT i.document_id FROM corpusmesh.source_items i"
-                " JOIN corpusmesh.documents d USING (tenant_id, knowledge_base_id, document_id)"
-                " WHERE i.tenant_id = $1 AND i.knowledge_base_id = $2 AND i.source_id = $3 AND d.state = 'active'"
-                " ORDER BY 1",
+                "SELECT document_id FROM corpusmesh.source_items WHERE tenant_id = $1 AND knowledge_base_id = $2"
+                " AND source_id = $3 AND document_id <> ''",
                 tenant_id,
                 knowledge_base_id,
                 source_id,
             )
-        return [item["document_id"] for item in rows]
+            ids = [item["document_id"] for item in rows]
+            return sorted(await latest_versions(connection, tenant_id, knowledge_base_id, ids))
 
     async def finish_delete(self, identity: Identity, knowledge_base_id: str, source_id: str) -> None:
         """See `SourceStore`.
@@ -304,58 +305,6 @@ class PostgresSourceStore:
                 source.owner_user_id == identity.user_id,
             )
         return [to_item_row(row) for row in rows]
-
-
-async def living_sync(connection: Connection, source: asyncpg.Record) -> str:
-    """Give the run of a source's sync that goes on; "" if none does."""
-    found = await connection.fetchval(
-        "SELECT run_id FROM corpusmesh.runs WHERE tenant_id = $1 AND run_id = $2 AND state = ANY ($3)",
-        source["tenant_id"],
-        source["last_run_id"],
-        list(_LIVING_RUN),
-    )
-    return found or ""
-
-
-async def start_sync_run(
-    connection: Connection, source: asyncpg.Record, order: RunOrder, *, allow_mass_delete: bool
-) -> str:
-    """Begin the run that syncs a locked source, and set when it is due next.
-
-    Returns:
-        Its id.
-    """
-    tenant_id, knowledge_base_id = source["tenant_id"], source["knowledge_base_id"]
-    run_id = await create_run(connection, tenant_id, knowledge_base_id, order)
-    context = await lock_run(connection, tenant_id, run_id)
-    assert context is not None, "it was just made"
-    payload = {"source": source["source_id"], "allow_mass_delete": "1" if allow_mass_delete else ""}
-    await apply_decision(context, machine.extend(context.run, [()], payload=payload))
-    await connection.execute(
-        "UPDATE corpusmesh.sources SET last_run_id = $4, next_sync_time = CASE WHEN schedule_seconds > 0"
-        "   THEN now() + make_interval(secs => schedule_seconds) END"
-        " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND source_id = $3",
-        tenant_id,
-        knowledge_base_id,
-        source["source_id"],
-        run_id,
-    )
-    await connection.execute(
-        "UPDATE corpusmesh.runs SET result = $3 WHERE tenant_id = $1 AND run_id = $2",
-        tenant_id,
-        run_id,
-        {"source": source["source_id"]},
-    )
-    return run_id
-
-
-def source_not_found(source_id: str) -> NotFoundError:
-    """Make the one error for unknown and forbidden sources."""
-    return NotFoundError(
-        "SOURCE_NOT_FOUND",
-        f"source {source_id!r} does not exist or you may not use it; list the ones you may use",
-        source=source_id,
-    )
 
 
 async def _lock(connection: Connection, tenant_id: str, knowledge_base_id: str, source_id: str) -> asyncpg.Record:

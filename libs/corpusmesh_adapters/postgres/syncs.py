@@ -8,17 +8,18 @@ import asyncpg
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.effects import lock_task, send_messages
 from corpusmesh_adapters.postgres.run_creation import RunOrder
+from corpusmesh_adapters.postgres.source_access import latest_versions, living_sync, source_not_found, start_sync_run
 from corpusmesh_adapters.postgres.source_rows import SOURCE_COLUMNS, SOURCE_FROM, to_known_item, to_source
-from corpusmesh_adapters.postgres.sources import living_sync, source_not_found, start_sync_run
 from corpusmesh_core.errors import ConflictError, FailedPreconditionError
 from corpusmesh_core.orchestration.transitions import holds, must_stop
 from corpusmesh_core.orchestration.values import RunKind
 from corpusmesh_core.ports.sources import ItemUpdate, OpenSync, SourceRecord
 from corpusmesh_core.ports.work import Claim
-from corpusmesh_core.sources import PLATFORM_KINDS, ItemChange, kind_of
+from corpusmesh_core.sources import PLATFORM_KINDS, ItemChange, KnownItem, kind_of
 from corpusmesh_core.tenancy.identity import Identity, Role, Scope
 
 _MAX_NAMED_RUNS = 100
+_PAGE_ITEMS = 5000
 
 
 class PostgresSyncStore:
@@ -57,7 +58,6 @@ class PostgresSyncStore:
         Returns:
             What it begins with.
         """
-        source_id = claim.payload["source"]
         async with self._database.tenant(claim.tenant_id) as connection:
             source = await _read_source(connection, claim)
             identity = await _owner_identity(connection, source)
@@ -66,26 +66,11 @@ class PostgresSyncStore:
                 claim.tenant_id,
                 claim.run_id,
             )
-            rows = await connection.fetch(
-                "SELECT i.key, i.etag, i.access_digest, i.document_id, i.state, i.memo,"
-                " coalesce(d.state = 'active', false) AS has_document,"
-                " i.run_id = $4 AND i.state = 'active' AS is_current,"
-                " coalesce(v.state = 'cancelled', false) AS is_cancelled"
-                " FROM corpusmesh.source_items i"
-                " LEFT JOIN corpusmesh.documents d USING (tenant_id, knowledge_base_id, document_id)"
-                " LEFT JOIN corpusmesh.versions v ON v.tenant_id = d.tenant_id"
-                "   AND v.knowledge_base_id = d.knowledge_base_id AND v.document_id = d.document_id"
-                "   AND v.version = d.latest_version"
-                " WHERE i.tenant_id = $1 AND i.knowledge_base_id = $2 AND i.source_id = $3",
-                claim.tenant_id,
-                claim.knowledge_base_id,
-                source_id,
-                claim.run_id,
-            )
+            known = await _read_known(connection, claim)
         return OpenSync(
             source=source,
             identity=identity,
-            known={row["key"]: to_known_item(row) for row in rows},
+            known=known,
             allow_mass_delete=claim.payload.get("allow_mass_delete") == "1",
             start_time=start_time,
         )
@@ -155,6 +140,31 @@ async def _start_if_due(connection: Connection, due: asyncpg.Record) -> int:
         return 0
     await start_sync_run(connection, source, RunOrder(RunKind.SYNC, source["owner_user_id"]), allow_mass_delete=False)
     return 1
+
+
+async def _read_known(connection: Connection, claim: Claim) -> dict[str, KnownItem]:
+    """Read all items of the sync's source, page by page."""
+    known: dict[str, KnownItem] = {}
+    after = ""
+    while True:
+        rows = await connection.fetch(
+            "SELECT key, etag, access_digest, document_id, state, memo, run_id = $4 AND state = 'active' AS is_current"
+            " FROM corpusmesh.source_items"
+            " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND source_id = $3 AND key > $5 ORDER BY key LIMIT $6",
+            claim.tenant_id,
+            claim.knowledge_base_id,
+            claim.payload["source"],
+            claim.run_id,
+            after,
+            _PAGE_ITEMS,
+        )
+        latest = await latest_versions(
+            connection, claim.tenant_id, claim.knowledge_base_id, [row["document_id"] for row in rows]
+        )
+        known.update((row["key"], to_known_item(row, latest)) for row in rows)
+        if len(rows) < _PAGE_ITEMS:
+            return known
+        after = rows[-1]["key"]
 
 
 async def _read_source(connection: Connection, claim: Claim) -> SourceRecord:

@@ -5,14 +5,11 @@ page is asked for on the condition that it has changed; of one that has not, the
 """
 
 import asyncio
-import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import IO, Any
 
 import httpx
@@ -27,6 +24,7 @@ from corpusmesh_adapters.connectors.web.addresses import (
     resolve_by_system,
 )
 from corpusmesh_adapters.connectors.web.client import WebAnswer, WebClient, open_web_client
+from corpusmesh_adapters.connectors.web.memos import conditions, failed_page, page_item, read_memo, write_memo
 from corpusmesh_adapters.connectors.web.pages import (
     HTML_MEDIA_TYPES,
     MAX_SCANNED_BYTES,
@@ -50,7 +48,6 @@ from corpusmesh_core.errors import CorpusMeshError, DeadlineExceededError, NotFo
 from corpusmesh_core.ports.sources import ConnectorCapabilities
 from corpusmesh_core.sources import (
     MAX_KEY_BYTES,
-    FailedItem,
     KnownItem,
     ListingEnd,
     ListingEvent,
@@ -63,7 +60,6 @@ from corpusmesh_core.sources.robots import MAX_ROBOTS_BYTES, RobotRules, parse_r
 _ROBOT = "corpusmesh"
 _PIECE_BYTES = 1 << 20
 _MAX_NESTED_SITEMAPS = 1000
-_MAX_MEMO_CHARACTERS = 8192
 _SKIPPED_MEDIA = ("image/", "audio/", "video/", "font/")
 _SKIPPED_MEDIA_TYPES = frozenset({"text/css", "text/javascript", "application/javascript", "application/json"})
 WEB_CAPABILITIES = ConnectorCapabilities(
@@ -269,7 +265,7 @@ class SiteConnector:
 
     async def _visit(self, crawl: _Crawl, wanted: _Wanted) -> AsyncIterator[ListingEvent]:
         known = crawl.known.get(wanted.url)
-        memo = _memo(known)
+        memo = read_memo(known)
         parsed = httpx.URL(wanted.url)
         if not crawl.robots.allows(parsed.raw_path.decode("ascii", "replace")):
             if known is not None:
@@ -288,11 +284,11 @@ class SiteConnector:
             answer = await self._client.get(
                 wanted.url,
                 origin=crawl.origin,
-                headers=_conditions(known, memo),
+                headers=conditions(known, memo),
                 max_bytes=self._settings.max_page_bytes,
             )
         except CorpusMeshError as error:
-            yield _failed(wanted.url, error.reason, error.message)
+            yield failed_page(wanted.url, error.reason, error.message)
             return
         self._keep(wanted.url, answer)
         if answer.status_code == httpx.codes.NOT_MODIFIED and known is not None:
@@ -302,7 +298,7 @@ class SiteConnector:
                 yield RemovedItem(wanted.url)
         elif answer.status_code != httpx.codes.OK:
             what = "leads to another site" if answer.status_code in REDIRECTS else f"answers {answer.status_code}"
-            yield _failed(wanted.url, "SOURCE_PAGE_UNAVAILABLE", f"the page {what}; what is known of it stays")
+            yield failed_page(wanted.url, "SOURCE_PAGE_UNAVAILABLE", f"the page {what}; what is known of it stays")
         else:
             async for event in self._take(crawl, wanted, known, answer):
                 yield event
@@ -323,7 +319,7 @@ class SiteConnector:
             display_name=str(memo.get("name", "")) or display_name(httpx.URL(wanted.url), ""),
             etag=known.etag,
             source_uri=wanted.url,
-            memo=_write_memo(memo),
+            memo=write_memo(memo),
         )
 
     def _follow(self, crawl: _Crawl, wanted: _Wanted, links: Any) -> None:
@@ -339,7 +335,7 @@ class SiteConnector:
             if known is not None and answer.is_moved_for_good:
                 yield RemovedItem(wanted.url)
             elif known is not None:
-                yield _failed(wanted.url, "SOURCE_PAGE_UNAVAILABLE", "the page leads elsewhere for now")
+                yield failed_page(wanted.url, "SOURCE_PAGE_UNAVAILABLE", "the page leads elsewhere for now")
             if url in crawl.queued:
                 return
             crawl.queued.add(url)
@@ -359,7 +355,7 @@ class SiteConnector:
             if known is not None:
                 yield RemovedItem(url)
             return
-        yield _item(wanted, answer, signs, crawl.origin)
+        yield page_item(wanted.url, answer, signs.links, crawl.origin, wanted.changed)
 
     def _is_document(self, url: str, media_type: str) -> bool:
         if media_type.startswith(_SKIPPED_MEDIA) or media_type in _SKIPPED_MEDIA_TYPES:
@@ -374,69 +370,6 @@ class SiteConnector:
 
 def _parse_packed(content: bytes) -> Sitemap:
     return parse_sitemap(unpack(content))
-
-
-def _item(wanted: _Wanted, answer: WebAnswer, signs: PageSigns, origin: httpx.URL) -> SourceItem:
-    name = display_name(answer.url, answer.media_type)
-    root = str(origin.copy_with(raw_path=b"/", fragment=None)).rstrip("/")
-    memo = {
-        "etag": answer.headers.get("etag", "")[:1024],
-        "modified": answer.headers.get("last-modified", "")[:64],
-        "changed": wanted.changed,
-        "name": name,
-        "links": _within([link.removeprefix(root) for link in signs.links], _MAX_MEMO_CHARACTERS),
-    }
-    return SourceItem(
-        key=wanted.url,
-        display_name=name,
-        etag=answer.sha256,
-        size_bytes=answer.size_bytes,
-        modified=_moment(answer.headers.get("last-modified", "")),
-        source_uri=wanted.url,
-        metadata={"site": answer.url.host},
-        memo=_write_memo(memo),
-    )
-
-
-def _within(links: Sequence[str], max_characters: int) -> list[str]:
-    """Keep links as long as they fit: what is known of a whole site is in memory during a sync."""
-    kept = []
-    for link in links:
-        max_characters -= len(link)
-        if max_characters < 0:
-            break
-        kept.append(link)
-    return kept
-
-
-def _conditions(known: KnownItem | None, memo: Mapping[str, Any]) -> dict[str, str]:
-    """Ask for a page only if it has changed since it was taken in."""
-    if known is None or not known.etag or not known.document_id:
-        return {}
-    conditions = {"If-None-Match": str(memo.get("etag", "")), "If-Modified-Since": str(memo.get("modified", ""))}
-    return {name: value for name, value in conditions.items() if value}
-
-
-def _memo(known: KnownItem | None) -> dict[str, Any]:
-    if known is None or not known.memo:
-        return {}
-    value = json.loads(known.memo)
-    return value if isinstance(value, dict) else {}
-
-
-def _write_memo(memo: Mapping[str, Any]) -> str:
-    return json.dumps(memo, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        return parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return None
-
-
-def _failed(url: str, reason: str, message: str) -> FailedItem:
-    return FailedItem(url, display_name(httpx.URL(url), ""), reason, message)
 
 
 @asynccontextmanager
