@@ -119,7 +119,7 @@ def test_words_of_the_heading_and_the_title_count_for_more() -> None:
 
 
 def test_function_words_numbers_letters_and_the_prefix_of_captions_are_no_keywords() -> None:
-    text = f"{IMAGE_CAPTION_PREFIX} Table 3.2: a x b, 2020-01-05, iv; 它是一种其他的问题。"
+    text = f"{IMAGE_CAPTION_PREFIX} Table 3.2: a x b, 2020-01-05, iv, 78c62edbc674fdca; 它是一种其他的问题。"
     assert extract_keywords(chunks_of(text), count=9) == [()]
     assert extract_keywords(chunks_of(""), count=9) == [()]
     assert extract_keywords([], count=9) == []

@@ -6,7 +6,7 @@ from typing import Final
 from corpusmesh_core.enrichment.lines import one_line
 
 _NUMBERING: Final = re.compile(
-    r"^(?:第[\d一二三四五六七八九十百零〇]{1,6}[章节条编篇部分]{1,2}\s*|[\d一二三四五六七八九十]{1,3}[、.．]\s*|\d+(?:\.\d+)*\.?\s+|"
+    r"^(?:第\s*[\d.一二三四五六七八九十百零〇]{1,8}\s*[章节条编篇部分款项]{1,2}\s*|[\d一二三四五六七八九十]{1,3}[、.．]\s*|\d+(?:\.\d+)*\.?\s+|"
     r"[(（][\d一二三四五六七八九十a-z]{1,3}[)）]\s*|[A-Z]\.\s+|"
     r"(?:chapter|section|part|article|appendix|annex)\s+(?:\d+(?:\.\d+)*|[ivxlc]+|[a-z])\b[.:\s–—-]*)+",
     re.IGNORECASE,

@@ -25,11 +25,13 @@ _MAX_PHRASE_CHARACTERS: Final = 60
 _MAX_RUN_CHARACTERS: Final = 10
 _MAX_WORD: Final = 40
 _MAX_KEYWORDS: Final = 32
+_MAX_COMPARED: Final = 512
 _PHRASE_BONUS: Final = 0.3
 _HEADING_BOOST: Final = 1.6
 _NAME_BOOST: Final = 1.25
 _BREAK: Final = re.compile(r"[^\w\s+#'’./:\-·]+|[.:](?=\s|$)|\n+|\s[-–—]\s", re.UNICODE)
 _ROMAN: Final = re.compile(r"(?=..)x{0,3}(?:ix|iv|v?i{0,3})")
+_DIGEST: Final = re.compile(r"(?=.*\d)[0-9a-f]{12,}")
 _NUMBER: Final = re.compile(r"[\d.,:/\-%]+")
 # Words that are no function words and say nothing about a topic in any document.
 _COMMON_ENGLISH: Final = """
@@ -80,13 +82,20 @@ def extract_keywords(chunks: Sequence[Chunk], *, count: int, title: str = "") ->
     """Find the keywords of each chunk of a document.
 
     Args:
-        chunks: Chunks of one document: each is weighed against the others.
+        chunks: Chunks of one document: each is weighed against the others, in a book against up to 511 around it.
         count: Most keywords of a chunk.
         title: The document's title, whose words count for more.
 
     Returns:
         Keywords of each chunk, best first, as the chunk writes them; fewer where it has no more.
     """
+    keywords: list[tuple[str, ...]] = []
+    for start in range(0, len(chunks), _MAX_COMPARED):
+        keywords.extend(_of_window(chunks[start : start + _MAX_COMPARED], count=count, title=title))
+    return keywords
+
+
+def _of_window(chunks: Sequence[Chunk], *, count: int, title: str) -> list[tuple[str, ...]]:
     found = [_count(chunk.text) for chunk in chunks]
     holding = Counter(word for counts in found for word in {word for phrase in counts.times for word in phrase})
     total: Counter[_Phrase] = Counter()
@@ -211,7 +220,7 @@ def _joined(words: Sequence[str]) -> str:
 @lru_cache(maxsize=100_000)
 def _is_empty_word(word: str) -> bool:
     # A lone letter is an initial, a list's label or a variable; it does not even belong to a phrase.
-    if (len(word) == 1 and word.isascii()) or _ROMAN.fullmatch(word):
+    if (len(word) == 1 and word.isascii()) or _ROMAN.fullmatch(word) or _DIGEST.fullmatch(word):
         return True
     return word in _COMMON or is_stop_word(word) or _NUMBER.fullmatch(word) is not None or len(word) > _MAX_WORD
 

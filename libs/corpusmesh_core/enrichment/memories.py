@@ -59,13 +59,9 @@ def extract_memories(chunks: Sequence[Chunk], counter: TextTokenizer, *, title: 
         that says something.
     """
     prose = [chunk for chunk in chunks if is_running_text(chunk)]
-    keywords = dict(
-        zip(
-            (chunk.position for chunk in prose),
-            extract_keywords(prose, count=_TOPIC_KEYWORDS, title=title),
-            strict=True,
-        )
-    )
+    unnamed = [chunk for chunk in prose if not chunk.heading_path]
+    named = extract_keywords(unnamed, count=_TOPIC_KEYWORDS, title=title)
+    keywords = {chunk.position: ", ".join(words) for chunk, words in zip(unnamed, named, strict=True)}
     pairs: list[MemoryPair] = []
     for path, group in groupby(prose, key=lambda chunk: chunk.heading_path):
         section = list(group)
@@ -73,16 +69,10 @@ def extract_memories(chunks: Sequence[Chunk], counter: TextTokenizer, *, title: 
             part = section[start : start + _MAX_CHUNKS]
             if not path:
                 # Without a heading each chunk is a topic of its own: two neighbours may have nothing in common.
-                pairs.extend(
-                    pair for chunk in part if (pair := _pair(_spoken(keywords[chunk.position]), (), [chunk], counter))
-                )
+                pairs.extend(pair for chunk in part if (pair := _pair(keywords[chunk.position], (), [chunk], counter)))
             elif pair := _pair(topic_of(path[-1]) or title or one_line(path[-1]), path[-2:], part, counter):
                 pairs.append(pair)
     return pairs
-
-
-def _spoken(keywords: Sequence[str]) -> str:
-    return ", ".join(keywords)
 
 
 def _pair(topic: str, towards: Sequence[str], chunks: Sequence[Chunk], counter: TextTokenizer) -> MemoryPair | None:

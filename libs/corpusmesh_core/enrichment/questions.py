@@ -175,7 +175,7 @@ def _ask_chinese(sentence: str) -> str:
         found = rule.pattern.match(sentence)
         if found is None:
             continue
-        subject = found["subject"].strip(" “”\"'（(")
+        subject = topic_of(found["subject"].strip(" “”\"'（("))
         if not _is_chinese_subject(subject):
             return ""
         return rule.question.format(subject=subject, verb=found.groupdict().get("verb") or "")
