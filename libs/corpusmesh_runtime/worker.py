@@ -219,11 +219,13 @@ class Worker:
 
     async def _handle(self, delivery: Delivery) -> None:
         message = delivery.message
-        if self._by_tenant[message.tenant_id] >= self._settings.max_tasks_per_tenant:
+        # A sync waits for its source most of the time: its slots bound it, and it takes none from the tenant's documents.
+        weight = 0 if message.stage in PARTLESS else 1
+        if weight and self._by_tenant[message.tenant_id] >= self._settings.max_tasks_per_tenant:
             # Others first; the wait grows so that a long queue of one tenant does not spin.
             await self._give_back(delivery, min(30.0, 0.2 * 2.0 ** min(delivery.delivery_count, 10)))
             return
-        self._by_tenant[message.tenant_id] += 1
+        self._by_tenant[message.tenant_id] += weight
         TASKS_IN_FLIGHT.labels(message.stage, message.lane).inc()
         try:
             await self._claim_and_work(delivery)
@@ -231,7 +233,7 @@ class Worker:
             _log.error("task left alone", stage=message.stage, error=type(error).__name__, exc_info=error)
         finally:
             TASKS_IN_FLIGHT.labels(message.stage, message.lane).dec()
-            self._by_tenant[message.tenant_id] -= 1
+            self._by_tenant[message.tenant_id] -= weight
             if not self._by_tenant[message.tenant_id]:
                 del self._by_tenant[message.tenant_id]
 
