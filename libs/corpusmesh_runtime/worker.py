@@ -219,7 +219,7 @@ class Worker:
 
     async def _handle(self, delivery: Delivery) -> None:
         message = delivery.message
-        # A sync waits for its source most of the time: its slots bound it, and it takes none from the tenant's documents.
+        # A sync mostly waits for its source: its slots bound it, and it takes none from the tenant's documents.
         weight = 0 if message.stage in PARTLESS else 1
         if weight and self._by_tenant[message.tenant_id] >= self._settings.max_tasks_per_tenant:
             # Others first; the wait grows so that a long queue of one tenant does not spin.
