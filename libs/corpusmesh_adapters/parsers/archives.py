@@ -17,6 +17,8 @@ Parse = Callable[[Source], ParsedDocument]
 _UTF8_FLAG = 0x800
 # What operating systems and version control put beside documents.
 _FURNITURE = ("__MACOSX/", ".DS_Store", "Thumbs.db", "desktop.ini", ".git/")
+# What says more of an archive without a readable member than that it is empty.
+_TELLING_REASONS = ("DOCUMENT_RESOURCE_LIMIT", "DOCUMENT_ENCRYPTED")
 _READ_BYTES = 1024 * 1024
 
 
@@ -42,6 +44,7 @@ def parse_archive(source: Source, parse_inner: Parse) -> ParsedDocument:
         if members and source.options.password is None and all(map(is_encrypted_member, members)):
             raise encrypted("every member of the archive is")
         names: list[str] = []
+        failures: list[DocumentError] = []
         if source.depth >= source.limits.max_attachment_depth:
             depth = source.limits.max_attachment_depth
             raise over_limit("max_attachment_depth", depth, "the archive lies deeper in others")
@@ -49,6 +52,7 @@ def parse_archive(source: Source, parse_inner: Parse) -> ParsedDocument:
             try:
                 inner = _parse_member(package, member, source, parse_inner)
             except DocumentError as error:
+                failures.append(error)
                 builder.warn(f"Member {number} of the archive was not read: {error.message}")
                 continue
             name = _member_name(member)
@@ -56,6 +60,9 @@ def parse_archive(source: Source, parse_inner: Parse) -> ParsedDocument:
             builder.add(BlockKind.HEADING, name, level=1)
             builder.extend(inner)
             builder.close_headings(1)
+    telling = next((each for each in failures if each.reason in _TELLING_REASONS), None)
+    if not names and telling is not None:
+        raise telling
     return builder.build(
         metadata={"members": ", ".join(names), "member_count": str(len(members))},
         outline=[OutlineEntry(name, 1, 0) for name in names],
@@ -75,8 +82,14 @@ def _parse_member(
     spent.member_count += 1
     if spent.member_count > limits.max_entries:
         raise over_limit("max_entries", limits.max_entries, f"its archives have at least {spent.member_count} members")
+    if spent.text_characters > limits.max_text_characters:
+        what = f"its archives hold at least {spent.text_characters} characters of text"
+        raise over_limit("max_text_characters", limits.max_text_characters, what)
     content = _read(package, member, source)
-    return parse_inner(source.inside(content, _member_name(member)))
+    inner = parse_inner(source.inside(content, _member_name(member)))
+    if inner.media_type != Format.ZIP:  # whose members have been counted
+        spent.text_characters += sum(len(block.text) for block in inner.blocks)
+    return inner
 
 
 def _read(package: zipfile.ZipFile, member: zipfile.ZipInfo, source: Source) -> bytes:
@@ -95,6 +108,8 @@ def _read(package: zipfile.ZipFile, member: zipfile.ZipInfo, source: Source) -> 
     except RuntimeError as error:  # the library's only sign of a missing or wrong password
         raise encrypted("a password of the archive") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
+        if is_encrypted_member(member):
+            raise encrypted("in a way that is not read here") from error
         raise DocumentError(
             "DOCUMENT_CORRUPT", f"It cannot be unpacked ({type(error).__name__}).", detail=type(error).__name__
         ) from error

@@ -17,6 +17,9 @@ _BOMS = (
 _SAMPLE_BYTES = 64 * 1024
 _NON_ASCII = re.compile(rb"[\x80-\xff]")
 _WIDE_SAMPLE_BYTES = 4_096
+_FIRST_HANGUL, _LAST_HANGUL, _ENDINGS_PER_VOWEL = 0xAC00, 0xD7A3, 28
+_COMMON_ENDINGS = frozenset([0, 1, 4, 8, 16, 17, 19, 20, 21])  # none, g, n, l, m, b, s, ss, ng
+_MOST_RARE_ENDINGS = 0.15
 # What a browser takes these labels to be: the larger code page that contains the labelled one.
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "iso-8859-1": "cp1252", "euc_kr": "cp949"}
 
@@ -110,7 +113,23 @@ def _by_statistics(content: bytes) -> str:
     best = from_bytes(sample).best()
     if best is None:
         return "cp1252"
-    return _WIDER.get(best.encoding, best.encoding)
+    encoding = _WIDER.get(best.encoding, best.encoding)
+    return "gb18030" if encoding == "cp949" and _is_chinese_taken_for_korean(sample) else encoding
+
+
+def _is_chinese_taken_for_korean(sample: bytes) -> bool:
+    """Look at the last letters of syllables: in Korean nine endings make up nearly all, in Chinese bytes far less."""
+    try:
+        sample.decode("gb18030")
+    except UnicodeDecodeError:
+        return False
+    endings = [
+        (ord(character) - _FIRST_HANGUL) % _ENDINGS_PER_VOWEL
+        for character in sample.decode("cp949", "replace")
+        if _FIRST_HANGUL <= ord(character) <= _LAST_HANGUL
+    ]
+    rare = sum(ending not in _COMMON_ENDINGS for ending in endings)
+    return rare > _MOST_RARE_ENDINGS * len(endings)
 
 
 def _decoded(content: bytes, encoding: str) -> DecodedText:

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from lxml import etree
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborNode
 
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source, one_line
 from corpusmesh_adapters.parsers.encodings import decode
 from corpusmesh_adapters.parsers.failures import corrupt, encrypted, over_limit
 from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.html_blocks import HtmlWalker, declared_encoding
+from corpusmesh_adapters.parsers.html_tree import parse_html_tree
 from corpusmesh_adapters.parsers.packages import open_package, read_member, xml_root
 from corpusmesh_core.documents import OutlineEntry, ParsedDocument
 from corpusmesh_core.errors import DocumentError
+from corpusmesh_core.ports.parsing import ParseLimits
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
@@ -69,7 +71,7 @@ def parse_epub(source: Source) -> ParsedDocument:
             _add_page(builder, content, source, package, page.name)
         if missing:
             builder.warn(f"{missing} pages of the book are missing or damaged.")
-        outline = list(_outline(package, items))
+        outline = list(_outline(package, items, source.limits))
     metadata = _metadata(root)
     return builder.build(
         title=metadata.pop("title", ""),
@@ -89,7 +91,7 @@ def _add_page(builder: DocumentBuilder, content: bytes, source: Source, package:
         except DocumentError:
             return b""
 
-    HtmlWalker(builder, source, find_picture=find_picture).walk_tree(LexborHTMLParser(text))
+    HtmlWalker(builder, source, find_picture=find_picture).walk_tree(parse_html_tree(text, source.limits))
     # A page of a book starts a section of its own only where it says so by a heading: the path goes on.
 
 
@@ -133,12 +135,12 @@ def _metadata(root: etree._Element) -> dict[str, str]:
     return found
 
 
-def _outline(package: zipfile.ZipFile, items: dict[str, _Item]) -> Iterator[OutlineEntry]:
+def _outline(package: zipfile.ZipFile, items: dict[str, _Item], limits: ParseLimits) -> Iterator[OutlineEntry]:
     navigation = next((item for item in items.values() if " nav " in item.properties), None)
     contents = next((item for item in items.values() if item.media_type == _NCX), None)
     try:
         if navigation is not None:
-            yield from _from_navigation(read_member(package, navigation.name))
+            yield from _from_navigation(read_member(package, navigation.name), limits)
         elif contents is not None:
             points = xml_root(read_member(package, contents.name), allow_document_type=True)
             yield from _from_points(points)
@@ -146,8 +148,8 @@ def _outline(package: zipfile.ZipFile, items: dict[str, _Item]) -> Iterator[Outl
         return
 
 
-def _from_navigation(content: bytes) -> Iterator[OutlineEntry]:
-    tree = LexborHTMLParser(decode(content).text)
+def _from_navigation(content: bytes, limits: ParseLimits) -> Iterator[OutlineEntry]:
+    tree = parse_html_tree(decode(content).text, limits)
     for section in tree.css("nav"):
         if section.attributes.get("epub:type", "toc") == "toc":
             for entry in section.css("li > a, li > span"):

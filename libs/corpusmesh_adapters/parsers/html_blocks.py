@@ -25,6 +25,7 @@ from corpusmesh_adapters.parsers.html_text import (
     is_dropped,
     visible_text,
 )
+from corpusmesh_adapters.parsers.html_tree import parse_html_tree
 from corpusmesh_adapters.parsers.plain_text import note_replacements
 from corpusmesh_core.documents import BlockKind, ParsedDocument
 
@@ -61,7 +62,7 @@ def parse_html(source: Source) -> ParsedDocument:
     decoded = decode(source.content, declared_encoding(source.content))
     builder = DocumentBuilder(Format.HTML, source.limits, keep_pictures=source.options.keep_pictures)
     note_replacements(builder, decoded)
-    tree = LexborHTMLParser(decoded.text)
+    tree = parse_html_tree(decoded.text, source.limits)
     HtmlWalker(builder, source).walk_tree(tree)
     title = tree.css_first("title")
     metadata = {"encoding": decoded.encoding}

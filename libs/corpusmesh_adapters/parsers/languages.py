@@ -1,7 +1,6 @@
 """Guesses the language of a text from its scripts and, for Latin letters, its commonest words."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from selectolax.lexbor import LexborHTMLParser
-
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source, clean, one_line
 from corpusmesh_adapters.parsers.html_blocks import FindPicture, HtmlWalker
+from corpusmesh_adapters.parsers.html_tree import parse_html_tree
 from corpusmesh_core.documents import BlockKind
 
 # A plain part this much shorter than the HTML part is a stub ("your reader cannot show HTML").
@@ -36,7 +35,7 @@ def add_body(
         page: Its HTML form, "" if there is none.
         find_picture: Finds the pictures of the page.
     """
-    tree = LexborHTMLParser(page) if page else None
+    tree = parse_html_tree(page, source.limits) if page else None
     if tree is not None and tree.body is not None:
         visible = one_line(tree.body.text(deep=True))
         if len(one_line(plain_text)) < _STUB_SHARE * len(visible):

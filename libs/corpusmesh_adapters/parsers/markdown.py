@@ -5,14 +5,15 @@ from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from selectolax.lexbor import LexborHTMLParser
 
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source, one_line
 from corpusmesh_adapters.parsers.encodings import decode
+from corpusmesh_adapters.parsers.failures import over_limit
 from corpusmesh_adapters.parsers.figures import add_figure
 from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.formulas import is_display_formula
 from corpusmesh_adapters.parsers.html_blocks import HtmlWalker, data_address_content
+from corpusmesh_adapters.parsers.html_tree import parse_html_tree
 from corpusmesh_adapters.parsers.plain_text import note_replacements
 from corpusmesh_core.documents import BlockKind, ParsedDocument
 
@@ -53,6 +54,9 @@ def parse_markdown(source: Source) -> ParsedDocument:
 
     parser = MarkdownIt("commonmark", {"maxNesting": source.limits.max_depth}).enable(["table", "strikethrough"])
     tokens = parser.parse(_DATA_ADDRESS.sub(put_aside, text))
+    if max((token.level for token in tokens), default=0) >= source.limits.max_depth - 1:
+        # The parser leaves out what is nested deeper, and says nothing.
+        raise over_limit("max_depth", source.limits.max_depth, "its lists or quotations are nested deeper")
     _Reader(builder, source, pictures).read(tokens)
     first = next((token for token in tokens if token.type == "heading_open" and token.tag == "h1"), None)
     title = metadata.pop("title", "")
@@ -100,7 +104,7 @@ class _Reader:
             kind = BlockKind.FORMULA if token.info.strip() == "math" else BlockKind.CODE
             self._builder.add(kind, token.content, line=line)
         elif token.type == "html_block":
-            HtmlWalker(self._builder, self._source).walk_tree(LexborHTMLParser(token.content))
+            HtmlWalker(self._builder, self._source).walk_tree(parse_html_tree(token.content, self._source.limits))
         elif token.type == "inline":
             self._inline(token, line)
 

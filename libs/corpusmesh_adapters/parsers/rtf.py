@@ -1,12 +1,11 @@
 """RTF: headings by style or outline level, lists, tables with merges, notes, running heads, pictures."""
 
-from selectolax.lexbor import LexborHTMLParser
-
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source, one_line
 from corpusmesh_adapters.parsers.figures import add_figure
 from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.grids import EdgeCell, grid_from_edges
 from corpusmesh_adapters.parsers.html_blocks import HtmlWalker
+from corpusmesh_adapters.parsers.html_tree import parse_html_tree
 from corpusmesh_adapters.parsers.rtf_reader import RtfReader
 from corpusmesh_adapters.parsers.rtf_values import Paragraph, Row, RtfContent, RtfPicture
 from corpusmesh_core.documents import BlockKind, ParsedDocument
@@ -49,7 +48,7 @@ def add_rtf(builder: DocumentBuilder, rtf: bytes, source: Source) -> RtfContent:
     """
     content = RtfReader(rtf, source.limits, keep_pictures=source.options.keep_pictures).read()
     if content.html:
-        HtmlWalker(builder, source).walk_tree(LexborHTMLParser(content.html))
+        HtmlWalker(builder, source).walk_tree(parse_html_tree(content.html, source.limits))
         return content
     running: dict[tuple[str, str], None] = {}
     rows: list[Row] = []

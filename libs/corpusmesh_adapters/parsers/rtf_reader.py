@@ -18,9 +18,8 @@ from corpusmesh_adapters.parsers.rtf_words import (
 )
 from corpusmesh_core.ports.parsing import ParseLimits
 
-_TOKEN = re.compile(
-    r"\\([A-Za-z]{1,32})(-?\d{1,10})? ?|\\'([0-9A-Fa-f]{2})|\\([^A-Za-z'])|([{}])|([\r\n]+)|([^\\{}\r\n]+)|\\", re.S
-)
+_TOKEN = re.compile(r"\\([A-Za-z]{1,32})(-?\d{1,10})? ?|\\'([0-9A-Fa-f]{2})|\\([^A-Za-z'])|([{}])|([^\\{}]+)|\\", re.S)
+_LINE_ENDS = {10: None, 13: None}
 _LOW_SURROGATES = range(0xDC00, 0xE000)
 _BODY, _SKIP, _FONTS, _STYLES, _INFO, _PICTURE, _LIST_MARK, _HTML_TAG = (
     "body",
@@ -110,7 +109,7 @@ class RtfReader:
             if token is None:
                 break
             position = token.end()
-            word, number, byte, symbol, brace, _, text = token.groups()
+            word, number, byte, symbol, brace, text = token.groups()
             if text is not None:
                 self._text(text)
             elif word is not None:
@@ -138,7 +137,10 @@ class RtfReader:
             skipped = min(self._skip_fallback, len(text))
             self._skip_fallback -= skipped
             text = text[skipped:]
-        if self._state.destination == _SKIP or not text:
+        if self._state.destination == _SKIP:
+            return
+        text = text.translate(_LINE_ENDS)  # line ends in the file are none in the text
+        if not text:
             return
         if self._state.destination == _PICTURE:
             if self._keep_pictures:

@@ -12,10 +12,12 @@ class Spent:
     Attributes:
         unpacked_bytes: Bytes that were unpacked.
         member_count: Members that were read.
+        text_characters: Text that was found in them, also where it was not kept.
     """
 
     unpacked_bytes: int = 0
     member_count: int = 0
+    text_characters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
