@@ -93,6 +93,19 @@ def test_qa_reads_marked_lines_in_chinese():
     assert {chunk.heading_path for chunk in result.chunks} == {("常见问题",)}
 
 
+def test_qa_keeps_headings_in_text_that_belongs_to_no_pair():
+    blocks = [
+        heading("Rules"),
+        paragraph("Be kind."),
+        heading("More"),
+        paragraph("Q: Why?\nA: Because."),
+        heading("End"),
+    ]
+    result = cut("qa", *blocks)
+    assert texts(result) == ["Rules\n\nBe kind.", "Question: Why?\nAnswer: Because.", "End"]
+    assert result.chunks[1].heading_path == ("More",)
+
+
 def test_qa_headings_nest_as_questions():
     blocks = [
         Block(BlockKind.TITLE, "Help"),

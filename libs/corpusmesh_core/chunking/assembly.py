@@ -177,12 +177,15 @@ class _Assembly:
         )
 
     def _attributes(self, group: Group, pieces: Sequence[Piece]) -> Mapping[str, str]:
-        if not self._settings.table_html or not pieces[0].is_row or pieces[0].block != pieces[-1].block:
+        if not self._settings.table_html:
             return group.attributes
-        table = self._blocks[pieces[0].block].table
-        assert table is not None
-        html = table_html(part_of_table(table, sorted({piece.start for piece in pieces})))
-        return {**group.attributes, "table_html": html} if len(html) <= _MAX_HTML_CHARACTERS else group.attributes
+        parts: list[str] = []
+        for index, rows in groupby((piece for piece in pieces if piece.is_row), key=lambda piece: piece.block):
+            table = self._blocks[index].table
+            if table is not None:
+                parts.append(table_html(part_of_table(table, sorted({piece.start for piece in rows}))))
+        html = "\n".join(parts)
+        return {**group.attributes, "table_html": html} if 0 < len(html) <= _MAX_HTML_CHARACTERS else group.attributes
 
     def _split_rows(self, pieces: Sequence[Piece]) -> Iterable[str]:
         for (index, row), parts in groupby(

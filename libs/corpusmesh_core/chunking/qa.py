@@ -102,18 +102,20 @@ class _PairReader:
         self.groups: list[Group] = []
         self.warnings: list[str] = []
         self._rest: list[Block] = []
+        self._pending: list[Block] = []  # headings that go with what comes first below them
         self._question: Block | None = None
         self._answer: list[Block] = []
 
     def read_tables(self, blocks: Sequence[Block], tables: Sequence[list[SourceRow]]) -> None:
-        for index, (block, rows) in enumerate(zip(blocks, tables, strict=True)):
+        for block, rows in zip(blocks, tables, strict=True):
             self._close()
             if rows:
                 self._read_rows(rows)
-            elif block.kind is not BlockKind.HEADING or not _has_section(blocks, index):
-                self._rest.append(block)
-        self._close()
-        self._close_rest()
+            elif block.kind is BlockKind.HEADING:
+                self._pending.append(block)
+            else:
+                self._keep(block)
+        self._finish()
 
     def _read_rows(self, rows: Sequence[SourceRow]) -> None:
         question, answer = _named_columns(rows[0])
@@ -143,20 +145,19 @@ class _PairReader:
         where = f" on page {row.page}" if row.page else ""
         self.warnings.append(f"Row {row.number} of a table{where} is no pair of question and answer.")
         self._close()
-        self._rest.append(row.block(BlockKind.PARAGRAPH, text))
+        self._keep(row.block(BlockKind.PARAGRAPH, text))
 
     def read_lines(self, blocks: Sequence[Block]) -> None:
-        for index, block in enumerate(blocks):
+        for block in blocks:
             question, answer = _QUESTION_LINE.match(block.text), _ANSWER_LINE.match(block.text)
             if question is not None:
                 self._close()
                 self._question = replace(block, kind=BlockKind.PARAGRAPH, text=block.text[question.end() :])
             elif block.kind in HEADING_KINDS:
                 self._close()
-                if not _has_section(blocks, index):
-                    self._rest.append(block)
+                self._pending.append(block)
             elif self._question is None:
-                self._rest.append(block)
+                self._keep(block)
             elif answer is not None:
                 self._answer.append(replace(block, kind=BlockKind.LIST_ITEM, text=block.text[answer.end() :]))
             elif self._answer:
@@ -164,8 +165,7 @@ class _PairReader:
             else:
                 text = f"{self._question.text}\n{block.text}"
                 self._question = replace(self._question, text=text, boxes=self._question.boxes + block.boxes)
-        self._close()
-        self._close_rest()
+        self._finish()
 
     def read_headings(self, blocks: Sequence[Block]) -> None:
         for index, block in enumerate(blocks):
@@ -178,6 +178,16 @@ class _PairReader:
             else:
                 self._rest.append(block)
         self._close(is_heading=True)
+        self._close_rest()
+
+    def _keep(self, *blocks: Block) -> None:
+        """Keep text that belongs to no pair, with the headings above it."""
+        self._rest.extend([*self._pending, *blocks])
+        self._pending = []
+
+    def _finish(self) -> None:
+        self._close()
+        self._keep()
         self._close_rest()
 
     def _close(self, *, is_heading: bool = False) -> None:
@@ -193,8 +203,10 @@ class _PairReader:
                 where = f" on page {question.page}" if question.page else ""
                 where += f" in line {question.line}" if question.line else ""
                 self.warnings.append(f"A question{where} has no answer.")
-            self._rest.extend([question, *answer])
+            self._keep(question, *answer)
             return
+        # The headings above a pair are in its heading path.
+        self._pending = []
         self._close_rest()
         self._add_pair(question, answer)
 

@@ -73,8 +73,8 @@ class BudgetSettings:
             taken off; no chunk with its contextual header is over it. The service sets it.
         contextual_header: Whether a chunk carries, beside its text, the headings above it and the caption or header of
             its table (`Chunk.context`): embedded and searched, not shown. At most 64 tokens.
-        table_html: Whether a chunk that is a table, or rows of one, carries it as HTML too
-            (`Chunk.attributes["table_html"]`), merged cells included.
+        table_html: Whether a chunk carries its tables, or the rows of them that it holds, as HTML too
+            (`Chunk.attributes["table_html"]`, at most 20,000 characters), merged cells included.
     """
 
     max_tokens: int = 400
