@@ -6,13 +6,21 @@ import os
 import pytest
 
 from corpusmesh_client import UploadItem
+from corpusmesh_client.knowledge_base_settings import settings_from_plain
 from corpusmesh_core.orchestration.values import Stage
 from tests.support.mesh import MeshHarness, knowledge_base
 
 POINTS = ("before_work", "after_artefact", "after_index", "after_commit", "before_ack")
 STAGES = (Stage.PARSE, Stage.CHUNK, Stage.ENRICH, Stage.EMBED, Stage.INDEX, Stage.PUBLISH)
 # One boundary of each stage by default, all of them where the machine has the time.
-SAMPLE = ("parse:after_artefact", "chunk:before_ack", "embed:before_work", "index:after_index", "publish:after_commit")
+SAMPLE = (
+    "parse:after_artefact",
+    "chunk:before_ack",
+    "enrich:after_artefact",
+    "embed:before_work",
+    "index:after_index",
+    "publish:after_commit",
+)
 _UNREACHED = {f"{stage}:after_index" for stage in STAGES if stage is not Stage.INDEX} | {
     f"{stage}:after_artefact" for stage in (Stage.INDEX, Stage.PUBLISH)
 }
@@ -26,6 +34,10 @@ async def test_a_worker_killed_at_a_stage_boundary_costs_nothing(mesh: MeshHarne
     await mesh.restart("worker", {"CORPUSMESH_FAILPOINT": failpoint})
     async with mesh.client(tenant.owner_key) as client:
         base = await knowledge_base(client)
+        # Without a wish nothing is written by stage enrich, and keywords add no record.
+        wanted = settings_from_plain({"enrichment": {"keywords": {"method": "lite"}}})
+        wanted.name = base.name
+        await client.knowledge_bases.update(wanted)
         items = [
             UploadItem(f"note-{i:02}.md", f"# Note {i}\n\nThe code word of note {i} is zebra{i:02}.".encode())
             for i in range(DOCUMENT_COUNT)

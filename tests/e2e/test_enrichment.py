@@ -23,8 +23,9 @@ This policy is effective from 2026-03-01. It replaces every earlier policy about
 
 ## Annual leave
 
-Every employee receives thirty days of annual leave in each calendar year. Annual leave must be requested from the
-line manager at least two weeks in advance. Unused annual leave expires on the last day of March of the next year.
+Annual leave is a paid absence from work. Every employee receives thirty days of it in each calendar year. Annual
+leave must be requested from the line manager at least two weeks in advance. Unused annual leave expires on the last
+day of March of the next year.
 
 ## Parental leave
 
@@ -42,8 +43,8 @@ hours. The booking tool shows the carbon footprint of each train connection.
 
 ## Hotels
 
-Hotels may cost at most one hundred and forty euros for each night. Breakfast is paid by the company in addition. A
-hotel above this limit needs the approval of the department head.
+A hotel allowance is an amount for one night. Hotels may cost at most one hundred and forty euros for each night.
+Breakfast is paid by the company in addition. A hotel above this limit needs the approval of the department head.
 """
 TAGS = "description\ttags\nannual leave, holidays and days off\tvacation\ntrains, hotels and journeys\ttravel\n"
 SETTINGS: dict[str, Any] = {
