@@ -1,4 +1,4 @@
-"""Text that PDFium gets wrong: Arabic ligatures (read by pypdf), vertical writing (by pdfminer)."""
+"""What PDFium gets wrong: vertical writing (read by pdfminer), some attached files (by pypdf)."""
 
 import io
 from typing import Any
@@ -30,20 +30,6 @@ class PypdfView:
         self._content = content
         self._password = password
         self._reader: PdfReader | None = None
-
-    def page_text(self, index: int) -> str:
-        """Read a page's text.
-
-        Args:
-            index: Page index from 0.
-
-        Returns:
-            Lines in reading order; "" where pypdf cannot read the page.
-        """
-        try:
-            return self._open().pages[index].extract_text()
-        except PYPDF_ERRORS:
-            return ""
 
     def attachment(self, name: str) -> bytes:
         """Read an attached file.

@@ -59,10 +59,32 @@ class Grid:
         Returns:
             Its index, or -1 outside.
         """
-        column, row = bisect_right(self.lefts, x) - 1, bisect_right(self.tops, y) - 1
-        if 0 <= column < len(self.lefts) - 1 and 0 <= row < len(self.tops) - 1:
-            return self.owners[row][column]
-        return -1
+        column, row = self.column_at(x), self.row_at(y)
+        return self.owners[row][column] if column >= 0 and row >= 0 else -1
+
+    def column_at(self, x: float) -> int:
+        """Find the column around a place.
+
+        Args:
+            x: Points from the left.
+
+        Returns:
+            Its index, or -1 outside.
+        """
+        column = bisect_right(self.lefts, x) - 1
+        return column if column < len(self.lefts) - 1 else -1
+
+    def row_at(self, y: float) -> int:
+        """Find the row around a place.
+
+        Args:
+            y: Points from the top.
+
+        Returns:
+            Its index, or -1 outside.
+        """
+        row = bisect_right(self.tops, y) - 1
+        return row if row < len(self.tops) - 1 else -1
 
 
 def find_grids(rulings: Rulings) -> list[Grid]:

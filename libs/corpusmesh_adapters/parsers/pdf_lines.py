@@ -31,8 +31,10 @@ _HYPHENS = "\ufffe\x02"
 
 _BOLD_NAME = re.compile(r"bold|black|heavy|medi(?:um)?\b|semibold|simhei|heiti|gothic-?b", re.IGNORECASE)
 _BOLD_WEIGHT = 600
+_ALEF_LAM = re.compile("[\u0622\u0623\u0625\u0627]\u0644")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _CELL_GAP = 1.0  # in font sizes: what parts cells, as against words
+_CHARACTERS_PER_BISECTION = 25
 _MAX_RUNS = 200
 _MAX_LAST_CELL_CHARACTERS = 12
 
@@ -267,7 +269,18 @@ class LineReader:
         written = get_text(self._text_page, 0, count, ctypes.addressof(self._buffer)) if count > 0 else 0
         text = memoryview(self._buffer)[: max(written - 1, 0)].tobytes().decode("utf-16-le", "ignore")
         self._is_plain = len(text) == count
-        return text
+        return text if text.isascii() else self._with_ligatures(text)
+
+    def _with_ligatures(self, text: str) -> str:
+        """Put lam before alef where both come from one ligature: PDFium turns all Arabic round, and them twice."""
+        swapped: list[str] = []
+        done = 0
+        for match in _ALEF_LAM.finditer(text):
+            position = match.start()
+            if self.character_edges(position) == self.character_edges(position + 1):
+                swapped += text[done:position], text[position + 1], text[position]
+                done = position + 2
+        return "".join([*swapped, text[done:]]) if swapped else text
 
     def _line(self, text: str, first: int, last: int, hyphenated: bool) -> Line | None:
         page, frame = self._text_page, self._frame
@@ -372,14 +385,31 @@ class LineReader:
         if len(groups) < 2:
             return ()
         first, last = span
+        starts = self._starts_of_runs(span, [group[0] for group in groups[1:]], len(runs))
         cells = []
-        for number, group in enumerate(groups):
-            stop = last + 1 if number + 1 == len(groups) else self._start_of_run(span, groups[number + 1][0])
+        for group, stop in zip(groups, [*starts, last + 1], strict=True):
             cells.append(
                 (" ".join(self._text[first:stop].split()), _union(self._frame.page, [runs[index] for index in group]))
             )
             first = stop
         return tuple(cells)
+
+    def _starts_of_runs(self, span: tuple[int, int], wanted: list[int], run_count: int) -> list[int]:
+        """Find the first characters of some runs: by bisection where they are few, else one by one."""
+        first, last = span
+        if len(wanted) * _CHARACTERS_PER_BISECTION < last - first and self._is_plain:
+            return [self._start_of_run(span, run) for run in wanted]
+        page = self._text_page
+        owner: int | None = None
+        starts: list[int] = []
+        for position in range(first, last + 1):
+            drawn = get_text_object(page, self._character_index(position))
+            if drawn and drawn != owner:
+                owner = drawn
+                starts.append(position)
+        if len(starts) != run_count:
+            return [self._start_of_run(span, run) for run in wanted]
+        return [starts[run] for run in wanted]
 
     def _start_of_run(self, span: tuple[int, int], run: int) -> int:
         """Find the first character of a run: the first up to which there are more rectangles than runs before it."""

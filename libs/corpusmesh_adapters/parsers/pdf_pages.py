@@ -12,7 +12,7 @@ from corpusmesh_adapters.parsers.pdf_forms import FormField, read_fields
 from corpusmesh_adapters.parsers.pdf_images import covers_most, cut_figures, encode_jpeg, image_boxes, render
 from corpusmesh_adapters.parsers.pdf_layout import order_lines
 from corpusmesh_adapters.parsers.pdf_lines import Frame, Line, LineReader, is_vertical_cjk
-from corpusmesh_adapters.parsers.pdf_quality import is_arabic, judge_layer
+from corpusmesh_adapters.parsers.pdf_quality import is_arabic, judge_layer, spaced_arabic
 from corpusmesh_adapters.parsers.pdf_recognition import PageRecognizer
 from corpusmesh_adapters.parsers.pdf_tables import Table, TableFinder
 from corpusmesh_core.documents import Block, Box, Picture
@@ -206,21 +206,17 @@ class PageReader:
                 self._read_again.append(index + 1)
                 read.lines = order_lines(_replaced(lines, verdict.gbk_text, frame), frame.width)
                 return True
-            special = self._special(lines, text, index, frame)
-            if special is not None:
-                read.lines = order_lines(special, frame.width)
+            if is_vertical_cjk(lines):
+                # PDFium leaves out part of such lines.
+                columns = vertical_lines(self._source.content, self._source.options.password, index, frame)
+                read.lines = order_lines(columns or lines, frame.width)
                 return True
+            if is_arabic(text):
+                for line in lines:
+                    line.text = spaced_arabic(line.text)
         read.tables = self._tables.find(page, frame)
         read.lines = order_lines(lines, frame.width)
         return True
-
-    def _special(self, lines: list[Line], text: str, index: int, frame: Frame) -> list[Line] | None:
-        """Read writing that PDFium gets wrong by other means; None for all other writing."""
-        if is_vertical_cjk(lines):
-            return vertical_lines(self._source.content, self._source.options.password, index, frame) or lines
-        if is_arabic(text):
-            return _replaced(lines, self.view.page_text(index), frame)
-        return None
 
     def _pictures(self, page: pdfium.PdfPage, read: Page, images: list[Box] | None) -> None:
         options, limits = self._source.options, self._source.limits

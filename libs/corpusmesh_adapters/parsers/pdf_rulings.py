@@ -114,7 +114,32 @@ class RulingReader:
         self._segment_count += count
         if count > _MAX_SEGMENTS or self._segment_count > _MAX_PAGE_SEGMENTS:
             return
-        yield from self._segments(item, count, _multiplied(self._own_matrix(item), outer))
+        matrix = self._own_matrix(item)
+        if 4 <= count <= 5 and self._is_rectangle(item, matrix):
+            for edge in (
+                (left, bottom, left, top),
+                (right, bottom, right, top),
+                (left, bottom, right, bottom),
+                (left, top, right, top),
+            ):
+                if max(edge[2] - edge[0], edge[3] - edge[1]) >= _MIN_LENGTH_POINTS:
+                    yield edge if outer is None else _moved(edge, outer)
+            return
+        yield from self._segments(item, count, _multiplied(matrix, outer))
+
+    def _is_rectangle(self, item: int | None, matrix: _Matrix | None) -> bool:
+        """Tell a rectangle by its first corner: its bounds say the rest, at half the cost of reading all corners."""
+        if matrix is not None and (matrix[1] or matrix[2]) and (matrix[0] or matrix[3]):
+            return False
+        points: list[tuple[float, float]] = []
+        for index in range(3):
+            segment = get_segment(item, index)
+            if index and get_segment_type(segment) != _LINE:
+                return False
+            get_segment_point(segment, *self._point_addresses)
+            points.append((self._point[0], self._point[1]))
+        first, second, third = points
+        return (first[0] == second[0] and second[1] == third[1]) or (first[1] == second[1] and second[0] == third[0])
 
     def _segments(self, item: int | None, count: int, matrix: _Matrix) -> Iterator[_Edge]:
         a, b, c, d, e, f = matrix

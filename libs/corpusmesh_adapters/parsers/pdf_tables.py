@@ -206,15 +206,21 @@ def _inside(box: Box, outer: Box) -> bool:
 
 
 def _cell_of(grid: Grid, box: Box) -> int:
-    y = (box.top + box.bottom) / 2
-    across = grid.cell_at(min(box.left + 1.0, box.right), y)
-    if across != grid.cell_at(max(box.right - 1.0, box.left), y):
+    """Find the cell that holds all of a line, -1 where several do or none does."""
+    left, right = grid.column_at(min(box.left + 1.0, box.right)), grid.column_at(max(box.right - 1.0, box.left))
+    row = grid.row_at((box.top + box.bottom) / 2)
+    if left < 0 or right < 0 or row < 0:
+        return -1
+    owner = grid.owners[row][left]
+    if left != right and grid.owners[row][right] != owner:
         return -1
     # A line that is written upwards is as tall as it is long.
-    x = (box.left + box.right) / 2
-    if grid.cell_at(x, box.top + 2.0) != across and box.bottom - box.top > box.right - box.left:
-        return -1
-    return across
+    if box.bottom - box.top > box.right - box.left:
+        for y in (box.top + 2.0, box.bottom - 2.0):
+            end = grid.row_at(y)
+            if end != row and (end < 0 or grid.owners[end][left] != owner):
+                return -1
+    return owner
 
 
 def _cell_around(grid: Grid, edges: tuple[float, float, float, float]) -> int:
