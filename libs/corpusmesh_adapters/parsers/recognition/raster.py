@@ -24,6 +24,9 @@ IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION: Final = (0.229, 0.224, 0.225)
 _LEVEL_PIXELS: Final = 1.5
 _LEVEL_SHARE: Final = 0.12
+_LONG_LINE: Final = 4.0
+_LEAST_SKEW: Final = 0.4
+_MOST_SKEW: Final = 15.0
 
 
 def scaled(pixels: Pixels, width: int, height: int) -> Pixels:
@@ -184,3 +187,62 @@ def unturned_box(
             return top, height - right, bottom, height - left
         case _:
             return box
+
+
+def skew_degrees(quads: NDArray[np.float32]) -> float:
+    """Find how far the lines of an upright page slope, as on a sheet that lay crooked on the scanner.
+
+    Args:
+        quads: Corners of its lines, shape `[n, 4, 2]`.
+
+    Returns:
+        Degrees clockwise; 0.0 where the slope is too small to matter, or too large for a slip.
+    """
+    slopes: list[tuple[float, float]] = []
+    for quad in quads:
+        width, height = quad_size(quad)
+        if width >= _LONG_LINE * height:
+            across, down = quad[1] - quad[0]
+            slopes.append((float(np.degrees(np.arctan2(down, across))), width))
+    slopes.sort()
+    half = sum(width for _, width in slopes) / 2
+    for slope, width in slopes:
+        half -= width
+        if half <= 0:
+            return slope if _LEAST_SKEW <= abs(slope) <= _MOST_SKEW else 0.0
+    return 0.0
+
+
+def straightened(pixels: Pixels, degrees: float) -> Pixels:
+    """Turn a sloping page level.
+
+    Args:
+        pixels: The page.
+        degrees: How far its lines slope, clockwise.
+
+    Returns:
+        A page around it with level lines; its new corners have the colour of its paper.
+    """
+    paper = tuple(int(value) for value in np.median(pixels[::16, ::16].reshape(-1, 3), axis=0))
+    image = Image.fromarray(pixels).rotate(degrees, Image.Resampling.BILINEAR, expand=True, fillcolor=paper)
+    return np.asarray(image)
+
+
+def swung(
+    points: NDArray[np.float32], degrees: float, before: tuple[int, int], after: tuple[int, int]
+) -> NDArray[np.float32]:
+    """Follow points through `straightened`, or back with the angle and the sizes the other way round.
+
+    Args:
+        points: Last axis x, y.
+        degrees: As in `straightened`.
+        before: Width and height of the raster that they are in.
+        after: Width and height of the other one.
+
+    Returns:
+        The same points there.
+    """
+    angle = np.radians(degrees)
+    x, y = points[..., 0] - before[0] / 2, points[..., 1] - before[1] / 2
+    turned_x, turned_y = x * np.cos(angle) + y * np.sin(angle), y * np.cos(angle) - x * np.sin(angle)
+    return np.stack([turned_x + after[0] / 2, turned_y + after[1] / 2], axis=-1).astype(np.float32)

@@ -52,8 +52,10 @@ def find_structure(engine: Engine, pixels: Pixels, bounds: Bounds) -> Structure 
         bounds: Where the table is, in pixels.
 
     Returns:
-        Its structure; None where the network sees no table of two rows and two columns.
+        Its structure; None where the network sees no table of two rows and two columns, or is not installed.
     """
+    if engine.table is None:
+        return None
     height, width = pixels.shape[:2]
     left, top = max(int(bounds[0]), 0), max(int(bounds[1]), 0)
     part = pixels[top : min(int(bounds[3]) + 1, height), left : min(int(bounds[2]) + 1, width)]
