@@ -29,7 +29,8 @@ CHUNKS = (
         0,
         "child text",
         parent=0,
-        context="One\nTable 1",
+        context="One > Two\nTable 1",
+        heading_path=("One", "Two"),
         keywords=("key",),
         questions=("why?",),
         tags={"law": 0.5},
@@ -74,13 +75,13 @@ def test_every_kind_has_an_id_of_its_own_and_points_at_what_it_belongs_to() -> N
 
 def test_vectors_stand_for_title_context_and_text_of_what_is_searched() -> None:
     assert embedded_texts(PIECES) == [
-        "Handbook\nOne\nTable 1\nchild text",
+        "Handbook\nOne > Two\nTable 1\nchild text",
         "Handbook\nplain text",
         "Handbook\nexample",
         "Handbook\nwhy?",
     ]
     made = records()
-    for record_id, text in (("7-0", "Handbook\nOne\nTable 1\nchild text"), ("7-question-0-0", "Handbook\nwhy?")):
+    for record_id, text in (("7-0", "Handbook\nOne > Two\nTable 1\nchild text"), ("7-question-0-0", "Handbook\nwhy?")):
         vector = made[record_id].vector
         assert vector is not None
         assert np.array_equal(vector, unit_vector(text)), record_id
@@ -98,7 +99,7 @@ def test_what_a_chunk_carries_is_in_its_record() -> None:
         "confidence": "0.500",
         "edited": "true",
     }
-    assert (record.context, record.tags) == ("One\nTable 1", {"law": 0.5})
+    assert (record.context, record.tags) == ("One > Two\nTable 1", {"law": 0.5})
     assert (record.keywords, record.questions, record.page, record.title) == (("key",), ("why?",), 3, "Handbook")
 
 
@@ -128,7 +129,8 @@ def test_tag_names_can_be_filtered_and_context_is_among_the_terms() -> None:
     source = to_source(records()["7-0"])
     assert source["tag_names"] == ["law"]
     assert "1" in source["content_fine"].split(), "of Table 1"
-    assert source["content_fine"].split().count("one") == 1, "the heading that the context repeats counts once"
+    terms = source["content_fine"].split()
+    assert (terms.count("one"), terms.count("two")) == (1, 1), "the headings that the context repeats count once"
     assert "tabl" not in source["title_fine"]
 
 

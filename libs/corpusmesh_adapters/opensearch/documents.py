@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD
+from corpusmesh_core.chunking.context import CONTEXT_SEPARATOR
 from corpusmesh_core.documents import Box
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.records import Ordinal, Record, RecordKind
@@ -195,11 +196,12 @@ def to_record(record_id: str, source: Mapping[str, Any], vector: Sequence[float]
 
 
 def _further_context(record: Record) -> str:
-    """Give the lines of a record's context that its title and headings do not say already."""
+    """Give the parts of a record's context that its title and headings do not say already."""
     if not record.context:
         return ""
     known = {record.title, *record.heading_path}
-    return "\n".join(line for line in record.context.splitlines() if line.strip() not in known)
+    parts = (part.strip() for line in record.context.splitlines() for part in line.split(CONTEXT_SEPARATOR))
+    return "\n".join(part for part in parts if part not in known)
 
 
 def to_lines(records: Sequence[Record], epoch: int) -> list[tuple[str, bytes]]:
