@@ -15,6 +15,7 @@ from corpusmesh_adapters.parsers.builder import Source
 from corpusmesh_adapters.parsers.pdf_grid import find_grids
 from corpusmesh_adapters.parsers.pdf_images import render
 from corpusmesh_adapters.parsers.pdf_lines import Frame
+from corpusmesh_adapters.parsers.pdf_quality import spaced_arabic
 from corpusmesh_adapters.parsers.pdf_rulings import Rulings
 from corpusmesh_adapters.parsers.router import parse_source
 from corpusmesh_core.documents import BlockKind, CellSpan
@@ -363,3 +364,18 @@ def test_lines_parted_by_wide_gaps_line_up_as_a_table_without_rulings():
 
     (table,) = tables(parse(pdf(columns)))
     assert table.table.rows == (("Code", "Place", "Count"), ("S1", "D-22", "156"), ("S2", "A-1", "9"))
+
+
+def test_pages_beyond_the_room_for_images_are_read_without_one():
+    limits = ParseLimits(max_picture_bytes=120_000)
+    document = parse(pdf(*[body] * 6), replace(NEVER, render_pages=True, limits=limits))
+    assert 0 < len(document.page_images) < 6
+    assert sum(len(image.content) for image in document.page_images) <= 120_000
+    assert any("max_picture_bytes=120000" in warning and warning.endswith("-6.") for warning in document.warnings)
+    assert document.blocks[-1].page == 6
+
+
+def test_spaces_between_arabic_and_latin_words_are_set_right():
+    assert spaced_arabic("وPythonمن") == "و Python من"
+    assert spaced_arabic("أي ًضا") == "أيًضا"
+    assert spaced_arabic("plain words stay") == "plain words stay"

@@ -59,12 +59,13 @@ class PageReader:
         self._tables = TableFinder(self._reader)
         self.view = PypdfView(source.content, source.options.password)
         self._recognizer = PageRecognizer(source.options)
-        self._figure_count = self._figure_bytes = self._left_out = 0
+        self._figure_count = self._figure_bytes = self._left_out = self._image_bytes = 0
         self.failed: list[int] = []
         self.without_text: list[int] = []
         self.garbled: list[int] = []
         self._read_again: list[int] = []
         self._not_shown: list[int] = []
+        self._without_image: list[int] = []
 
     def read(self, pdf: pdfium.PdfDocument, page_count: int) -> list[Page]:
         """Read all pages.
@@ -125,6 +126,9 @@ class PageReader:
             builder.warn(f"Pages beyond max_recognized_pages={limit} whose pictures were not read: {pages}.")
         if self._not_shown:
             builder.warn(f"Pages that cannot be shown as an image: {page_list(self._not_shown)}.")
+        if self._without_image:
+            limit = self._source.limits.max_picture_bytes
+            builder.warn(f"Pages beyond max_picture_bytes={limit} without an image: {page_list(self._without_image)}.")
         if self._left_out:
             builder.warn(f"{self._left_out} figures were left out: they are too many or too large together.")
 
@@ -222,18 +226,27 @@ class PageReader:
         options, limits = self._source.options, self._source.limits
         try:
             if options.render_pages:
-                pixels, _ = render(
-                    page, read.frame, dots_per_inch=options.render_dots_per_inch, max_pixels=limits.max_pixels
-                )
-                height, width = pixels.shape[:2]
-                self._builder.add_page_image(
-                    encode_jpeg(pixels), media_type="image/jpeg", width=width, height=height, page=read.frame.page
-                )
+                self._show(page, read.frame)
             if options.keep_pictures and self._figure_count < limits.max_pictures:
                 boxes = image_boxes(page, read.frame) if images is None else images
                 self._keep(read, cut_figures(page, read.frame, boxes, max_pixels=limits.max_pixels))
         except (pdfium.PdfiumError, ValueError, OSError):
             self._not_shown.append(read.frame.page)
+
+    def _show(self, page: pdfium.PdfPage, frame: Frame) -> None:
+        """Keep a page as an image, as long as there is room: rendering what is not kept would take time for nothing."""
+        options, limits = self._source.options, self._source.limits
+        if self._image_bytes < limits.max_picture_bytes:
+            pixels, _ = render(page, frame, dots_per_inch=options.render_dots_per_inch, max_pixels=limits.max_pixels)
+            content = encode_jpeg(pixels)
+            self._image_bytes += len(content)
+            if self._image_bytes <= limits.max_picture_bytes:
+                height, width = pixels.shape[:2]
+                self._builder.add_page_image(
+                    content, media_type="image/jpeg", width=width, height=height, page=frame.page
+                )
+                return
+        self._without_image.append(frame.page)
 
     def _keep(self, read: Page, figures: list[Picture]) -> None:
         limits = self._source.limits
