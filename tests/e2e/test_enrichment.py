@@ -250,4 +250,24 @@ async def test_a_document_keeps_what_its_uploader_says_of_it(mesh: MeshHarness) 
         run = await client.runs.wait((await client.upload(base, [item])).run)
         assert not run.failed_count
         [document] = [item async for item in client.documents.list(base)]
-        assert dict((await client.documents.get(document.name)).metadata) == {"effective": "2030-01-01", "shelf": "3"}
+        assert dict((await client.documents.get(document.name)).metadata) == {
+            "effective": "2030-01-01T00:00:00+00:00",
+            "shelf": "3",
+        }
+
+
+async def test_a_value_of_another_type_is_refused_with_its_key(mesh: MeshHarness) -> None:
+    tenant = await mesh.tenant()
+    async with mesh.client(tenant.owner_key) as client:
+        base = await make(client, "policies", SETTINGS)
+        items = [
+            UploadItem("a.md", LEAVE.encode(), metadata={"effective": "soon"}),
+            UploadItem("b.md", TRAVEL.encode(), metadata={"effective": "1 March 2027", "anything": "goes"}),
+        ]
+        result = await client.upload(base, items)
+        assert [bool(item.version) for item in result.documents] == [False, True]
+        assert "effective" in result.documents[0].error.message
+        await client.runs.wait(result.run)
+        [document] = [item async for item in client.documents.list(base)]
+        assert document.metadata["effective"].startswith("2027-03-01")
+        assert document.metadata["anything"] == "goes"

@@ -7,6 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc.status_pb2 import Status
 
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
+from corpusmesh_core.enrichment import MetadataSchema
 from corpusmesh_core.errors import DocumentError, FailedPreconditionError, InvalidArgumentError
 from corpusmesh_core.tenancy import (
     AclEntry,
@@ -155,18 +156,23 @@ def metadata_text(value: MetadataValue) -> str:
     return str(value)
 
 
-def metadata_values(metadata: Mapping[str, str], *, field: str) -> dict[str, MetadataValue]:
+def metadata_values(
+    metadata: Mapping[str, str], *, field: str, schema: MetadataSchema | None = None
+) -> dict[str, MetadataValue]:
     """Read and check metadata.
 
     Args:
         metadata: Keys and values.
         field: The request's field, for the message.
+        schema: Types of some of the keys; None for none.
 
     Returns:
-        The values as text; the store also keeps their number or moment where they read as one.
+        Values of the schema's keys in the one form of their type, others as text; the store also keeps their number or
+        moment where they read as one.
 
     Raises:
-        InvalidArgumentError: If there are too many keys or one is too long.
+        InvalidArgumentError: METADATA_TOO_LARGE if there are too many keys or one is too long; METADATA_VALUE_INVALID
+            if a value is not of the schema's type.
     """
     if len(metadata) > _MAX_METADATA_KEYS:
         raise InvalidArgumentError(
@@ -179,7 +185,20 @@ def metadata_values(metadata: Mapping[str, str], *, field: str) -> dict[str, Met
                 f"a metadata key takes 1 to 128 characters and its value at most {_MAX_METADATA_CHARACTERS}",
                 field=field,
             )
-    return dict(metadata)
+    values: dict[str, MetadataValue] = dict(metadata)
+    for entry in schema.fields if schema is not None else ():
+        if entry.name in metadata:
+            normalized = entry.normalize(metadata[entry.name])
+            if normalized is None:
+                raise InvalidArgumentError(
+                    "METADATA_VALUE_INVALID",
+                    f"the value of {entry.name} is no {entry.type} that the knowledge base's metadata schema allows",
+                    field=f"{field}.{entry.name}",
+                    key=entry.name,
+                    type=entry.type,
+                )
+            values[entry.name] = normalized
+    return values
 
 
 def display_name_of(name: str, *, field: str) -> str:

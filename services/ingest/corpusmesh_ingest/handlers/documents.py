@@ -21,6 +21,7 @@ from corpusmesh_core.ports.runs import RunStore
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import Access, DocumentRow, may_access
 from corpusmesh_ingest.config import IngestSettings
+from corpusmesh_ingest.configuration import metadata_schema_of
 from corpusmesh_ingest.convert import (
     acl_of,
     document_to_wire,
@@ -291,12 +292,18 @@ class DocumentHandlers(DocumentServiceServicer):
                 f"update_mask takes {', '.join(_UPDATABLE)} or *, not {unknown[0][:64]}",
                 field="update_mask",
             )
+        identity = require_call().identity
+        metadata = None
+        if "metadata" in mask:
+            knowledge_base = await self._stores.knowledge_bases.get(identity, name.knowledge_base_id)
+            schema = metadata_schema_of(knowledge_base.config)
+            metadata = metadata_values(wanted.metadata, field="document.metadata", schema=schema)
         row = await self._stores.documents.update(
-            require_call().identity,
+            identity,
             name.knowledge_base_id,
             name.identifier,
             title=wanted.title[:1024] if "title" in mask else None,
-            metadata=metadata_values(wanted.metadata, field="document.metadata") if "metadata" in mask else None,
+            metadata=metadata,
             acl=acl_of(wanted.access) if "access" in mask else None,
         )
         await self._audit("document.update", wanted.name)

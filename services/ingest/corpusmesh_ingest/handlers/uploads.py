@@ -8,11 +8,13 @@ from typing import Protocol
 from google.rpc.status_pb2 import Status
 
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
+from corpusmesh_core.enrichment import MetadataSchema
 from corpusmesh_core.errors import ConflictError, CorpusMeshError, InvalidArgumentError, OverloadedError
 from corpusmesh_core.ports.objects import ObjectInfo, ObjectStore, original_key, originals_prefix
 from corpusmesh_core.ports.runs import IngestOptions, RunStore
 from corpusmesh_core.tenancy import DuplicatePolicy, KnowledgeBase, Upload, document_id_for_name
 from corpusmesh_ingest.config import IngestSettings
+from corpusmesh_ingest.configuration import metadata_schema_of
 from corpusmesh_ingest.convert import acl_of, config_hash, display_name_of, metadata_values, version_name
 from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_runtime.context import CallContext
@@ -110,6 +112,11 @@ class UploadSession:
     run_id: str = ""
     _pending: list[_Pending] = field(default_factory=list)
     _pending_bytes: int = 0
+    _schema: MetadataSchema = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the knowledge base's metadata schema once."""
+        self._schema = metadata_schema_of(self.knowledge_base.config)
 
     async def take_all(self, pieces: PieceStream) -> pb.UploadDocumentsResponse:
         """Take every document of the stream.
@@ -171,7 +178,7 @@ class UploadSession:
             head += data
         content: bytes | None = None
         try:
-            _check_header(header)
+            _check_header(header, self._schema)
             # At once: nothing that lives longer than the message holds the password itself.
             sealed = self.sealer.seal(self.call.identity.tenant_id, header.password) if header.password else b""
             header.ClearField("password")
@@ -243,7 +250,7 @@ class UploadSession:
                 )
                 self.results[item.place].error.CopyFrom(_status(error, self.call))
                 continue
-            uploads.append(_upload(item, info))
+            uploads.append(_upload(item, info, self._schema))
             places.append(item.place)
             contents[info.sha256] = item.content
         if not uploads and not (is_last and self.run_id):
@@ -293,9 +300,9 @@ async def _ready(info: ObjectInfo) -> ObjectInfo:
     return info
 
 
-def _check_header(header: pb.DocumentHeader) -> None:
+def _check_header(header: pb.DocumentHeader, schema: MetadataSchema) -> None:
     display_name_of(header.display_name, field="header.display_name")
-    metadata_values(header.metadata, field="header.metadata")
+    metadata_values(header.metadata, field="header.metadata", schema=schema)
     if header.HasField("access"):
         acl_of(header.access)
     if header.sha256 and len(header.sha256) != _DIGEST_CHARACTERS:
@@ -312,8 +319,9 @@ def _is_identifier(text: str) -> bool:
     return len(text) <= 63 and all(character in "abcdefghijklmnopqrstuvwxyz0123456789-" for character in text)
 
 
-def _upload(item: _Pending, info: ObjectInfo) -> Upload:
+def _upload(item: _Pending, info: ObjectInfo, schema: MetadataSchema) -> Upload:
     header = item.header
+    metadata = metadata_values(header.metadata, field="header.metadata", schema=schema) if header.metadata else None
     name = display_name_of(header.display_name, field="header.display_name")
     return Upload(
         document_id=header.document_id or document_id_for_name(name),
@@ -322,7 +330,7 @@ def _upload(item: _Pending, info: ObjectInfo) -> Upload:
         size_bytes=info.byte_count,
         title=header.title[:1024],
         source_uri=header.source_uri[:4096],
-        metadata=metadata_values(header.metadata, field="header.metadata") if header.metadata else None,
+        metadata=metadata,
         acl=acl_of(header.access) if header.HasField("access") else None,
         sealed_password=item.sealed_password,
     )
