@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusmesh_adapters.parsers.recognition.models import Engine
 from corpusmesh_adapters.parsers.recognition.raster import HALF, Pixels, scaled, tensor
@@ -23,7 +24,13 @@ _COLUMN: Final = 8
 _UPRIGHT_RATIO: Final = 1.5
 _LONG_RATIO: Final = 2.5
 _SURE: Final = 0.85
+_INK: Final = 60
+"""Levels of 255 by which ink differs from paper."""
+
+_MARK_SHARE: Final = 0.5
 _PITCH: Final = 16
+"""Steps per character in which a column is looked at, and the least and most of one character."""
+
 _MIN_CELL: Final = 10
 _MAX_CELL: Final = 22
 CJK: Final = re.compile("[\u2e80-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uffef]")
@@ -120,7 +127,8 @@ def read_column(engine: Engine, line: Pixels) -> Reading:
     """Read CJK characters that stand upright under each other.
 
     The column is cut between its characters, and they are laid side by side: the reader knows them upright far better
-    than lying on their side.
+    than lying on their side. Commas and full stops hang at the top right of their place in a column and at the bottom
+    left of it in a line: they are moved there.
 
     Args:
         engine: The models.
@@ -130,13 +138,21 @@ def read_column(engine: Engine, line: Pixels) -> Reading:
         What it says from top to bottom.
     """
     height, width = line.shape[:2]
-    cuts = _column_cuts(line)
+    ink = _ink(line)
+    glyph = _glyph_width(ink)
+    cuts = _with_marks_apart(_column_cuts(ink, glyph), ink, glyph)
     side = max(width, *(second - first for first, second in pairwise(cuts)))
     paper = np.median(line.reshape(-1, 3), axis=0).astype(np.uint8)
     level = np.broadcast_to(paper, (side, side * (len(cuts) - 1), 3)).copy()
     for index, (first, second) in enumerate(pairwise(cuts)):
-        top = (side - (second - first)) // 2
         left = index * side + (side - width) // 2
+        bounds = _ink_bounds(ink[first:second])
+        if bounds is not None and _is_mark(bounds, glyph, width):
+            x0, y0, x1, y1 = bounds
+            foot = (side + glyph) // 2
+            level[foot - (y1 - y0) : foot, left + 1 : left + 1 + x1 - x0] = line[first + y0 : first + y1, x0:x1]
+            continue
+        top = (side - (second - first)) // 2
         level[top : top + second - first, left : left + width] = line[first:second]
     reading = read_level(engine, level)
     places = []
@@ -146,12 +162,49 @@ def read_column(engine: Engine, line: Pixels) -> Reading:
     return Reading(reading.text, reading.confidence, tuple(places))
 
 
-def _column_cuts(line: Pixels) -> list[int]:
+def _ink(line: Pixels) -> NDArray[np.bool_]:
+    paper = np.median(line.reshape(-1, 3), axis=0).astype(np.int16)
+    ink: NDArray[np.bool_] = np.abs(line.astype(np.int16) - paper).max(axis=2) > _INK
+    return ink
+
+
+def _glyph_width(ink: NDArray[np.bool_]) -> int:
+    columns = np.nonzero(ink.any(axis=0))[0]
+    width = int(ink.shape[1])
+    return max(int(columns[-1] - columns[0]) + 1 if len(columns) else width, width // 2, 1)
+
+
+def _ink_bounds(ink: NDArray[np.bool_]) -> tuple[int, int, int, int] | None:
+    rows, columns = np.nonzero(ink.any(axis=1))[0], np.nonzero(ink.any(axis=0))[0]
+    if not len(rows):
+        return None
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
+def _is_mark(bounds: tuple[int, int, int, int], glyph: int, width: int) -> bool:
+    """Say whether ink is a comma or a full stop: small, and to the right."""
+    left, top, right, bottom = bounds
+    return max(right - left, bottom - top) < _MARK_SHARE * glyph and left + right > width
+
+
+def _with_marks_apart(cuts: list[int], ink: NDArray[np.bool_], glyph: int) -> list[int]:
+    """Cut commas and full stops off the characters that they were set close below."""
+    found = [cuts[0]]
+    for first, second in pairwise(cuts):
+        blank = [row for row in range(first, second) if not ink[row].any()]
+        for row in reversed(blank):
+            above, below = _ink_bounds(ink[first:row]), _ink_bounds(ink[row:second])
+            if above is not None and below is not None:
+                if _is_mark(below, glyph, ink.shape[1]):
+                    found.append(row)
+                break
+        found.append(second)
+    return found
+
+
+def _column_cuts(ink: NDArray[np.bool_], glyph: int) -> list[int]:
     """Find where to cut a column between its characters: rows, from its top to its bottom."""
-    height, width = line.shape[:2]
-    ink = np.abs(line.astype(np.int16) - np.median(line.reshape(-1, 3), axis=0).astype(np.int16)).max(axis=2) > 60
-    inked = np.nonzero(ink.any(axis=0))[0]
-    glyph = max(int(inked[-1] - inked[0]) + 1 if len(inked) else width, width // 2)
+    height = ink.shape[0]
     scale = _PITCH / glyph
     count = max(round(height * scale), 1)
     edges = np.linspace(0, height, count + 1).astype(int)
