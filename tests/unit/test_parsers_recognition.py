@@ -1,8 +1,10 @@
 """Recognition of pages that are pixels: what is read, in what order, where it stands, and what it may cost."""
 
+import itertools
 import os
 import re
 import sys
+import types
 import unicodedata
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -15,6 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.parsers import pool as pool_module
 from corpusmesh_adapters.parsers.recognition import is_available, recognize
+from corpusmesh_adapters.parsers.recognition import page as page_module
 from corpusmesh_adapters.parsers.recognition.order import reading_order
 from corpusmesh_adapters.parsers.recognition.raster import turned, turned_quads, unturned_box
 from corpusmesh_adapters.parsers.recognition.rules import find_grids
@@ -297,6 +300,19 @@ def test_small_print_is_looked_at_closely():
     assert found.confidence > 0.95
     words = re.findall(r"\w+", text_of(found))
     assert SequenceMatcher(None, words, text.split(), autojunk=False).ratio() > 0.9
+
+
+@needs_models
+def test_page_with_more_lines_than_time_keeps_what_was_read(monkeypatch):
+    image, draw = page_image()
+    for row in range(10):
+        write(draw, f"row{row} {sentences(6, row)}", 100, 60 + 90 * row, width=1500)
+    # Each look at the clock is a second later than the one before.
+    clock = types.SimpleNamespace(process_time=itertools.count().__next__)
+    monkeypatch.setattr(page_module, "time", clock)
+    found = read(as_pixels(image), recognition_cpu_seconds=10)
+    assert re.findall(r"row\d+", text_of(found)) == [f"row{row}" for row in range(7)]
+    assert found.dropped_line_count == 3
 
 
 @needs_models

@@ -1,5 +1,6 @@
 """Reads one page that exists as pixels only: lines, layout, tables, order; turned pages are turned upright first."""
 
+import time
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -37,6 +38,9 @@ _MAX_SIDE: Final = 4_000
 _LEAST_CONFIDENCE: Final = 0.5
 """Lines below are noise: specks, pictures, handwriting."""
 
+_READING_SHARE: Final = 0.7
+"""Of a page's processor time: after that no more lines are read, and what was read is kept."""
+
 _UNREADABLE: Final = 0.85
 """Sample lines that are read with less may be several that the detector took for one."""
 
@@ -51,7 +55,7 @@ class RecognizedPage:
         blocks: Blocks in reading order; boxes in points from the top left of the page as it was given.
         turned_degrees: How far its content lies turned, clockwise: 0, 90, 180 or 270.
         confidence: Mean over its lines, each weighed by its length, 0 to 1; 0 where there is no text.
-        dropped_line_count: Lines that were left out because the reader was not sure of them.
+        dropped_line_count: Lines that were left out: the reader was not sure of them, or the page's time was up.
     """
 
     blocks: tuple[Block, ...]
@@ -82,14 +86,15 @@ def recognize(pixels: Pixels, *, page: int, points_per_pixel: float, limits: Par
     if height * width > limits.max_pixels:
         raise over_limit("max_pixels", limits.max_pixels, f"a page has {width} x {height} pixels")
     with recognizing(limits):
+        end_seconds = time.process_time() + _READING_SHARE * limits.recognition_cpu_seconds
         engine = load_engine()
         shrink = min(1.0, _MAX_SIDE / max(height, width, 1))
         if shrink < 1.0:
             pixels = scaled(pixels, max(round(width * shrink), 1), max(round(height * shrink), 1))
-        return _read(engine, pixels, page, points_per_pixel / shrink)
+        return _read(engine, pixels, page, points_per_pixel / shrink, end_seconds)
 
 
-def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float) -> RecognizedPage:
+def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float, end_seconds: float) -> RecognizedPage:
     found = find_lines(engine.detector, pixels)
     if not len(found.quads):
         return RecognizedPage((), 0, 0.0)
@@ -99,9 +104,9 @@ def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float) ->
         degrees, _ = find_turn(engine, pixels, found.quads)
     sheet = _Sheet.of(pixels, found.quads, degrees)
     upright = sheet.pixels
-    every_line = [_line(engine, upright, quad) for quad in sheet.quads]
+    every_line = _lines(engine, upright, sheet.quads, end_seconds)
     lines = [line for line in every_line if line.text and line.confidence >= _LEAST_CONFIDENCE]
-    dropped = sum(1 for line in every_line if line.text) - len(lines)
+    dropped = sum(1 for line in every_line if line.text) - len(lines) + len(sheet.quads) - len(every_line)
     if not lines:
         return RecognizedPage((), degrees, 0.0, dropped)
     frame = Frame(page, float(upright.shape[1]), float(upright.shape[0]), usual_height(lines), usual_size(lines))
@@ -166,6 +171,16 @@ class _Sheet:
             round(min(max(edge, 0.0), limit) * points_per_pixel, 1) for edge, limit in zip(edges, limits, strict=True)
         )
         return Box(box.page, *points)
+
+
+def _lines(engine: Engine, pixels: Pixels, quads: NDArray[np.float32], end_seconds: float) -> list[TextLine]:
+    """Read lines from the top of the page until there are no more, or the page's time is nearly up."""
+    lines: list[TextLine] = []
+    for index in np.argsort(quads[:, 0, 1], kind="stable"):
+        if time.process_time() > end_seconds:
+            break
+        lines.append(_line(engine, pixels, quads[index]))
+    return lines
 
 
 def _line(engine: Engine, pixels: Pixels, quad: NDArray[np.float32]) -> TextLine:
