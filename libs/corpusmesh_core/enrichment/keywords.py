@@ -3,6 +3,9 @@
 Candidates are runs of content words between function words and punctuation (as in RAKE); each weighs its frequency in
 the chunk times the rarity of its words among the document's chunks.
 
+Measured by BM25 over text and five keywords: recall@10 from 0.693 to 0.703 (mh_small), 0.793 to 0.796 (scifact), 0.519
+to 0.522 (xling).
+
 References:
     Rose, Engel, Cramer and Cowley, RAKE, 2010. Salton and Buckley, term weighting, 1988.
 """

@@ -2,7 +2,12 @@
 
 HyPE (seed `003_67b62910d2d3a085.txt`): questions of users look more like other questions than like the text that
 answers them, so each question gets a vector that leads to its chunk. Rules see only what is said in a plain form; a
-chunk without such a sentence or heading gets no question, and most chunks have none (measured: one in five).
+chunk without such a sentence or heading gets no question, and most chunks have none (measured: one in five has).
+
+Honest numbers (multilingual-e5-small, 480 passages, 593 questions; a passage scores by the best of its own vector and
+its questions'): recall@10 from 0.662 to 0.652 for English and from 0.503 to 0.506 for Chinese, so that these questions
+are worth their words (BM25 recall@5 from 0.619 to 0.634 on mh_small) more than their vectors. A model's are another
+matter.
 """
 
 import re
