@@ -463,6 +463,9 @@ async def test_models_run_in_a_reader_without_network_and_files(reader, tmp_path
     assert found[1] == "Words in a picture"
     # The runtime keeps one helper of its own; none of them computes.
     assert int(found[2].removeprefix("threads ")) <= 2
+    with pytest.raises(DocumentError) as raised:
+        await ask(reader, "models", name=str(file), memory_bytes=64 * MEBIBYTE, recognition_memory_bytes=64 * MEBIBYTE)
+    assert raised.value.metadata["limit"] == "recognition_memory_bytes"
 
 
 async def test_recognition_gets_memory_that_parsing_does_not_have(reader):

@@ -79,7 +79,8 @@ def recognize(pixels: Pixels, *, page: int, points_per_pixel: float, limits: Par
         Its blocks; none where no text was found.
 
     Raises:
-        DocumentError: DOCUMENT_RESOURCE_LIMIT `max_pixels` for a page of too many pixels.
+        DocumentError: DOCUMENT_RESOURCE_LIMIT `max_pixels` for a page of too many pixels, or
+            `recognition_memory_bytes`.
         FileNotFoundError: If the models are not installed; ask `is_available` first.
     """
     height, width = pixels.shape[:2]
@@ -87,11 +88,16 @@ def recognize(pixels: Pixels, *, page: int, points_per_pixel: float, limits: Par
         raise over_limit("max_pixels", limits.max_pixels, f"a page has {width} x {height} pixels")
     with recognizing(limits):
         end_seconds = time.process_time() + _READING_SHARE * limits.recognition_cpu_seconds
-        engine = load_engine()
-        shrink = min(1.0, _MAX_SIDE / max(height, width, 1))
-        if shrink < 1.0:
-            pixels = scaled(pixels, max(round(width * shrink), 1), max(round(height * shrink), 1))
-        return _read(engine, pixels, page, points_per_pixel / shrink, end_seconds)
+        try:
+            engine = load_engine()
+            shrink = min(1.0, _MAX_SIDE / max(height, width, 1))
+            if shrink < 1.0:
+                pixels = scaled(pixels, max(round(width * shrink), 1), max(round(height * shrink), 1))
+            return _read(engine, pixels, page, points_per_pixel / shrink, end_seconds)
+        except MemoryError as error:
+            raise over_limit(
+                "recognition_memory_bytes", limits.recognition_memory_bytes, "recognising a page takes more memory"
+            ) from error
 
 
 def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float, end_seconds: float) -> RecognizedPage:
