@@ -17,6 +17,19 @@ _END_MARK, _MEMBER_MARK = b"PK\x05\x06", b"PK\x01\x02"
 _END_BYTES, _LONGEST_COMMENT_BYTES = 22, 65_535
 _LOCAL_HEADER_BYTES = 30
 _ENCRYPTED_FLAG = 0x1
+_MEMBER_DAMAGE = (
+    KeyError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    struct.error,
+)
+"""What the library answers damaged members with."""
+
 _XML_HEAD_BYTES = 4_096
 _XML_DEPTH = 256  # what libxml2 allows
 _XML_SUFFIXES = (".xml", ".rels")
@@ -127,7 +140,10 @@ def xml_root(content: bytes, *, allow_document_type: bool = False) -> etree._Ele
     if any(mark in content[:_XML_HEAD_BYTES] for mark in marks):
         raise _declares_entities()
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, recover=True, load_dtd=False)
-    root = etree.fromstring(content, parser) if content.strip() else None
+    try:
+        root = etree.fromstring(content, parser) if content.strip() else None
+    except etree.XMLSyntaxError:
+        root = None
     if any("xcessive depth" in entry.message for entry in parser.error_log):
         raise over_limit("max_depth", _XML_DEPTH, "its XML is nested deeper")
     return root if root is not None else etree.Element("empty")
@@ -177,5 +193,5 @@ def read_member(package: zipfile.ZipFile, name: str, byte_count: int = -1) -> by
     try:
         with package.open(name) as member:
             return member.read(byte_count)
-    except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except _MEMBER_DAMAGE as error:
         raise corrupt(f"a member of its package cannot be read ({type(error).__name__})") from error

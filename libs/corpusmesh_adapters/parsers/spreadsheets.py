@@ -9,6 +9,7 @@ from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, Pass
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source
 from corpusmesh_adapters.parsers.failures import corrupt, encrypted, over_limit
 from corpusmesh_adapters.parsers.formats import Format
+from corpusmesh_adapters.parsers.ole_chains import refuse_loops
 from corpusmesh_adapters.parsers.packages import open_package, read_member, refuse_entities
 from corpusmesh_core.documents import BlockKind, CellSpan, ParsedDocument
 
@@ -37,6 +38,8 @@ def parse_spreadsheet(source: Source, media_type: Format) -> ParsedDocument:
                 refuse_entities(package)
             elif b"manifest:encryption-data" in read_member(package, "META-INF/manifest.xml"):
                 raise encrypted("an OpenDocument password")
+    else:
+        refuse_loops(source.content)
     workbook = _open(source.content)
     builder = DocumentBuilder(media_type, source.limits)
     sheets = [entry for entry in workbook.sheets_metadata if entry.typ == SheetTypeEnum.WorkSheet]
@@ -114,6 +117,8 @@ def _merged_ranges(sheet: CalamineSheet) -> Mapping[int, list[_Range]]:
     """Sort merged ranges by their first row; both count from the first filled cell."""
     found: dict[int, list[_Range]] = {}
     top, left = sheet.start or (0, 0)
+    if not sheet.height:
+        return found
     for (row, column), (last_row, last_column) in sheet.merged_cell_ranges or ():
         found.setdefault(row - top, []).append((row - top, column - left, last_row - top, last_column - left))
     return found

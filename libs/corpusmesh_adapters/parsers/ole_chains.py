@@ -1,0 +1,51 @@
+"""Looks for loops in the sector chains of an OLE file: a reader that follows one fills memory until it dies."""
+
+import io
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import olefile
+
+from corpusmesh_adapters.parsers.failures import corrupt
+
+_LAST_SECTOR = 0xFFFFFFFA
+
+
+def refuse_loops(content: bytes) -> None:
+    """Refuse an OLE file whose chains do not end.
+
+    Args:
+        content: The file.
+
+    Raises:
+        DocumentError: DOCUMENT_CORRUPT.
+    """
+    try:
+        with olefile.OleFileIO(io.BytesIO(content)) as container:
+            if any(_loops(table, start) for table, start in _chains(container)):
+                raise corrupt("the chains of its OLE container run in circles")
+    except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
+        raise corrupt("its OLE container is broken") from error
+
+
+def _chains(container: Any) -> Iterator[tuple[Sequence[int], int]]:
+    """List the tables of sectors with the starts of the chains in them."""
+    yield container.fat, container.first_dir_sector
+    yield container.fat, container.first_mini_fat_sector
+    yield container.fat, container.root.isectStart
+    container.loadminifat()
+    for entry in container.direntries:
+        if entry is not None and entry.entry_type == olefile.STGTY_STREAM and entry.size:
+            is_small = entry.size < container.minisectorcutoff
+            yield (container.minifat if is_small else container.fat), entry.isectStart
+
+
+def _loops(table: Sequence[int], start: int) -> bool:
+    steps, sector = 0, start
+    while sector < min(len(table), _LAST_SECTOR):
+        sector = table[sector]
+        steps += 1
+        if steps > len(table):
+            return True
+    return False
