@@ -355,12 +355,13 @@ def main() -> None:
         digital = [options.documents / entry["file"] for entry in entries if entry["format"] == "pdf"]
         if not digital:
             print(f"The shared documents are not at {options.documents}: only the PDFs written here are measured.")
-        for part in (
-            lambda: pdf_report(digital + books, options),
-            lambda: memory_report(books),
-            lambda: peer_report(entries, options.documents, options) if options.peer_python else "",
-        ):
-            parts.append(part())
+        parts.append(pdf_report(digital + books, options))
+        print(parts[-1], flush=True)
+        if books:
+            parts.append(memory_report(books))
+            print(parts[-1], flush=True)
+        if options.peer_python:
+            parts.append(peer_report(entries, options.documents, options))
             print(parts[-1], flush=True)
     if options.report:
         options.report.write_text("\n".join(parts) + "\n", encoding="utf-8")
