@@ -20,7 +20,11 @@ _NAMES = frozenset(
         "índice",
     }
 )
-_LEADER = re.compile(r"(?:[.·…‥․]\s?){4,}+\s*(?:\d{1,4}|[ivxlc]{1,6})\b|[…·]{2,}+\s*\d{1,4}\b")
+_DOT = "[.·…‥․]"
+# Only the first dot of a run begins a match: a long run of dots would be read once for each of them.
+_LEADER = re.compile(
+    rf"(?<!{_DOT})(?<!{_DOT}\s)(?:{_DOT}\s?){{4,}}+\s*(?:\d{{1,4}}|[ivxlc]{{1,6}})\b|(?<![…·])[…·]{{2,}}+\s*\d{{1,4}}\b"
+)
 _GAP = re.compile(r"(?:\s{3,}+|\t\s*)(?:\d{1,4}|[ivxlc]{1,6})\Z")
 _PAGE_AT_END = re.compile(r"\S\s+(?:\d{1,4}|[ivxlc]{1,6})\s*\Z")
 _MIN_ENTRIES = 3

@@ -1,6 +1,6 @@
 """Contextual headers: what a chunk needs to be understood alone, beside its text and never in it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from corpusmesh_core.chunking.drafts import CountedDraft
 from corpusmesh_core.chunking.pieces import Piece
@@ -13,6 +13,8 @@ CONTEXT_SEPARATOR = " > "
 
 _JOIN_TOKENS = 2
 """What a context and a text may cost more together than apart."""
+_MAX_PARTS = 16
+_MAX_PART_CHARACTERS = 300
 _MAX_EXTRA_CHARACTERS = 400
 """Longest caption or table header that is looked at; far more than fits."""
 
@@ -82,8 +84,10 @@ class ContextWriter:
                 contexts.append(text)
         return contexts
 
-    def _chain(self, path: Iterable[str]) -> str:
-        return CONTEXT_SEPARATOR.join(part for part in path if part != self._title)
+    def _chain(self, path: Sequence[str]) -> str:
+        # The nearest headings say most, and more than these do not fit anyway.
+        near = path[-_MAX_PARTS:]
+        return CONTEXT_SEPARATOR.join(part[:_MAX_PART_CHARACTERS] for part in near if part != self._title)
 
     def _context(self, entry: CountedDraft) -> str:
         pieces = entry.draft.pieces

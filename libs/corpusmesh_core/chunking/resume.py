@@ -35,6 +35,7 @@ _PHONE = re.compile(r"(?<![\d.])\+?\(?\d[\d\s().-]{6,18}\d(?![\d.])")
 _NAME_LABEL = re.compile(r"(?:姓\s*名|name)\s*[:：]\s*([^\s|,，;；：:][^\n|,，;；]{0,40})", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d_][^\d@:：/|]{1,40}")
 _MAX_HEAD_BLOCKS = 12
+_MAX_HEAD_CHARACTERS = 2_000
 _DIGITS_OF_TWO_YEARS = 8
 
 
@@ -89,7 +90,7 @@ def _section(line: str) -> str:
 
 
 def _person(document: ParsedDocument, blocks: Sequence[Block]) -> dict[str, str]:
-    head = "\n".join(block.text for block in blocks[:_MAX_HEAD_BLOCKS])
+    head = "\n".join(block.text[:_MAX_HEAD_CHARACTERS] for block in blocks[:_MAX_HEAD_BLOCKS])
     email = _EMAIL.search(head)
     found = {
         "name": _name(document, blocks, head),

@@ -84,17 +84,17 @@ def column_names(table: Table) -> list[str]:
     """
     width = max(map(len, table.rows), default=0)
     header = filled_cells(table)[: table.header_row_count]
-    names: list[str] = []
+    names: dict[str, None] = {}
+    counts: dict[str, int] = {}
     for column in range(width):
         parts = [row[column].strip() for row in header if column < len(row) and row[column].strip()]
         name = "-".join(dict.fromkeys(parts))[:_MAX_NAME_CHARACTERS] or f"column {column + 1}"
-        count = 2
         unique = name
         while unique in names:
-            unique = f"{name} ({count})"
-            count += 1
-        names.append(unique)
-    return names
+            counts[name] = counts.get(name, 1) + 1
+            unique = f"{name} ({counts[name]})"
+        names[unique] = None
+    return list(names)
 
 
 def find_column(header: Sequence[str], names: frozenset[str]) -> int:
