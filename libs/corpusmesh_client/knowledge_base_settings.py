@@ -28,6 +28,7 @@ SECTIONS: Final[Mapping[str, str]] = {
 }
 """Sections of the plain form and the fields of `KnowledgeBase` that hold them."""
 
+_MAX_INT32: Final = 2**31 - 1
 _COLLECTION: Final = "knowledgeBases/"
 _PLAIN_NAMES: Final = {"keep_figures": "keep_pictures"}
 _WIRE_NAMES: Final = {plain: wire for wire, plain in _PLAIN_NAMES.items()}
@@ -117,7 +118,7 @@ def _read_chunking(values: Mapping[str, Any], target: pb.ChunkSettings) -> None:
     if further is None:
         raise _invalid("chunking.settings", "an object of settings")
     for name, wire in _TYPED_CHUNK_SETTINGS.items():
-        if isinstance(value := further.get(name), int) and not isinstance(value, bool):
+        if isinstance(value := further.get(name), int) and not isinstance(value, bool) and 0 < value <= _MAX_INT32:
             _set(target, target.DESCRIPTOR.fields_by_name[wire], further.pop(name), f"chunking.settings.{name}")
     if further:
         _read_struct(further, target.settings, "chunking.settings")

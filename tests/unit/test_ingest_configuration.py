@@ -156,3 +156,9 @@ def test_chunks_leave_room_for_title_and_prefix() -> None:
     assert find_template(template).settings(values).budget_tokens == 400
     template, values = chunk_settings({}, embedder_max_tokens=256)
     assert find_template(template).settings(values).budget_tokens == 216
+
+
+@pytest.mark.parametrize("budget", [0, -1, 10**12, 99.5, True, "many"])
+def test_a_budget_that_no_typed_field_holds_is_still_said(budget: object) -> None:
+    plain = {"chunking": {"settings": {"max_tokens": budget}}}
+    assert settings_to_plain(settings_from_plain(plain)) == plain
