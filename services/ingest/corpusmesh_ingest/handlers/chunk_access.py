@@ -32,11 +32,13 @@ class ChunkReader:
         self._gate = asyncio.Semaphore(_READS_IN_FLIGHT)
         self._kept: OrderedDict[tuple[str, int, str], tuple[float, Sequence[Chunk]]] = OrderedDict()
 
-    async def chunks_of(self, version: VersionRow) -> Sequence[Chunk]:
+    async def chunks_of(self, version: VersionRow, *, as_cut: bool = False) -> Sequence[Chunk]:
         """Read the chunks of a version.
 
         Args:
             version: The version, which the caller may read.
+            as_cut: Whether to give them as they were cut, with people's edits and without what enrichment made of them
+                since; what an edit remembers of its chunk is compared with chunks as they are cut.
 
         Returns:
             Chunks of every role, in reading order.
@@ -44,7 +46,7 @@ class ChunkReader:
         Raises:
             FailedPreconditionError: CHUNKS_MISSING if it is not cut yet, or could not be.
         """
-        name = ENRICHED if ENRICHED in version.artefacts else CHUNKS
+        name = ENRICHED if ENRICHED in version.artefacts and not as_cut else CHUNKS
         key = (version.tenant_id, int(version.ordinal), version.artefacts.get(name, ""))
         if not key[2]:
             raise _missing()

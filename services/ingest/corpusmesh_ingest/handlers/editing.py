@@ -94,7 +94,7 @@ class ChunkEditor:
         rows = await self._all_edits(version)
         if (earlier := await self._earlier(version, request_id)) is not None:
             return earlier
-        chunks = await self._chunks.chunks_of(version)
+        chunks = await self._chunks.chunks_of(version, as_cut=True)
         planner = EditPlanner(chunks, [edit_of_row(row) for row in rows])
         for ask in asks:
             ask(planner, chunks)
