@@ -105,7 +105,7 @@ class Block:
     Attributes:
         kind: What it is.
         text: Its text; for a table one line per row, cells joined by " | ".
-        level: Heading or list depth from 1; 0 where it does not apply.
+        level: Heading, list or (paragraphs of a mail) quotation depth from 1; 0 where it does not apply.
         page: Page, slide or sheet number from 1; 0 where the format has no pages.
         boxes: Where it stands; empty where the format has no geometry.
         heading_path: Texts of the headings above it, outermost first, without itself.
