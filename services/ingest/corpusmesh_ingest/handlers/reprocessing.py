@@ -174,7 +174,7 @@ class Reprocessor:
             result = await self._derive_group(
                 knowledge_base, group, derivation, request, run_id=run_id, is_last=is_last, after=after, prefix=prefix
             )
-            run_id, after, count = result.run_id, group[-1], count + len(group)
+            run_id, after, count = result.run_id, group[-1], count + len(result.versions)
             if is_last:
                 break
             document_ids = await self._list(knowledge_base, after, prefix)
