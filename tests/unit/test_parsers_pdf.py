@@ -4,6 +4,7 @@ import io
 from dataclasses import replace
 
 import numpy as np
+import pypdf
 import pypdfium2 as pdfium
 import pytest
 from PIL import Image
@@ -145,6 +146,18 @@ def test_a_table_that_goes_on_over_pages_is_one_with_boxes_on_each():
     assert table.table.rows[0] == ("key", "left", "right")
     assert [row[0] for row in table.table.rows[1:]] == [f"k{page}{row}" for page in (1, 2, 3) for row in range(5)]
     assert [box.page for box in table.boxes] == [1] * 6 + [2] * 5 + [3] * 5
+
+
+def test_a_page_number_below_a_table_does_not_end_it():
+    def page(number):
+        def draw(canvas):
+            grid(canvas, [["key", "left"], [f"k{number}", f"l{number}"], [f"m{number}", f"n{number}"]])
+            canvas.drawString(280, 30, f"Page {number} of 2")
+
+        return draw
+
+    (table,) = tables(parse(pdf(page(1), page(2))))
+    assert [row[0] for row in table.table.rows] == ["key", "k1", "m1", "k2", "m2"]
 
 
 def test_tables_with_other_columns_on_the_next_page_stay_apart():
@@ -296,6 +309,14 @@ def test_a_scan_under_a_thin_text_layer_is_recognised():
 
 
 @needs_recognition
+def test_recognition_of_every_page_does_without_text_layers():
+    document = parse(pdf(body), ParseOptions(recognition=RecognitionMode.ALWAYS))
+    assert document.recognized_pages == (1,)
+    assert any(block.confidence < 1.0 for block in document.blocks)
+    assert "Body text of line" in " ".join(block.text for block in document.blocks)
+
+
+@needs_recognition
 def test_pages_beyond_the_limit_on_recognition_are_named():
     document = parse(pdf(scanned, scanned, body), ParseOptions(limits=ParseLimits(max_recognized_pages=1)))
     assert document.recognized_pages == (1,)
@@ -353,6 +374,14 @@ def test_more_pages_than_allowed_end_before_any_is_read():
     with pytest.raises(DocumentError) as raised:
         parse(pdf(*[body] * 12), replace(NEVER, limits=ParseLimits(max_pages=11)))
     assert (raised.value.reason, raised.value.metadata["limit"]) == ("DOCUMENT_RESOURCE_LIMIT", "max_pages")
+
+
+def test_the_language_that_a_pdf_declares_is_taken_where_its_letters_do_not_say_otherwise():
+    document = pypdf.PdfWriter(clone_from=io.BytesIO(pdf(lambda canvas: canvas.drawString(60, 700, "Zurigo Ginevra"))))
+    document.root_object[pypdf.generic.NameObject("/Lang")] = pypdf.generic.TextStringObject("it-CH")
+    stream = io.BytesIO()
+    document.write(stream)
+    assert parse(stream.getvalue()).language == "it"
 
 
 def test_lines_parted_by_wide_gaps_line_up_as_a_table_without_rulings():

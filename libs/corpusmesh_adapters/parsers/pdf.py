@@ -1,5 +1,6 @@
 """PDF: text lines by PDFium, ruled tables, headings by look and outline, form values; pages one by one."""
 
+import ctypes
 import gc
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from corpusmesh_core.documents import BlockKind, OutlineEntry, ParsedDocument
 _MAX_OUTLINE_ENTRIES = 5_000
 _MAX_OUTLINE_DEPTH = 12
 _COLLECTION_THRESHOLD = 100_000
+_MAX_LANGUAGE_CHARACTERS = 64
 _METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords", "CreationDate": "created"}
 
 
@@ -54,6 +56,7 @@ def parse_pdf(source: Source, parse_inner: Callable[[Source], ParsedDocument]) -
         outline = _outline(pdf)
         add_pages(builder, pages, outline)
         metadata = _metadata(pdf)
+        language = _language(pdf)
         metadata["attachments"] = ", ".join(add_attachments(builder, pdf, source, reader.view, parse_inner))
     finally:
         gc.set_threshold(*thresholds)
@@ -65,6 +68,7 @@ def parse_pdf(source: Source, parse_inner: Callable[[Source], ParsedDocument]) -
         page_count=page_count,
         outline=outline,
         metadata=metadata,
+        declared_language=language,
         empty_detail=reader.why_empty(page_count),
     )
 
@@ -108,3 +112,9 @@ def _metadata(pdf: pdfium.PdfDocument) -> dict[str, str]:
     metadata = {name: stored[key] for key, name in _METADATA.items() if key in stored}
     metadata["title"] = stored.get("Title", "")
     return metadata
+
+
+def _language(pdf: pdfium.PdfDocument) -> str:
+    buffer = (ctypes.c_ushort * _MAX_LANGUAGE_CHARACTERS)()
+    size = pdfium_c.FPDFCatalog_GetLanguage(pdf, buffer, ctypes.sizeof(buffer))
+    return bytes(buffer)[:size].decode("utf-16-le", "ignore").rstrip("\0") if 2 < size <= ctypes.sizeof(buffer) else ""

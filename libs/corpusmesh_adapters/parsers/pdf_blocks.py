@@ -27,6 +27,7 @@ _CAPTION = re.compile(
 _MAX_CAPTION_LINES = 8
 _MAX_PLAIN_CAPTION_CHARACTERS = 160
 _FIGURE_OVERLAP_POINTS = 6.0
+_MARGIN_SHARE = 0.1
 
 _Part = Paragraph | Table | Picture | Block
 
@@ -154,16 +155,28 @@ def _cell_run(parts: Sequence[_Part], start: int) -> list[list[Line]]:
 def _join_tables(sheets: list[_Sheet]) -> None:
     """Join tables that go on over a page break: the last thing on a page and the first on the next."""
     open_sheet: _Sheet | None = None
+    open_index = -1
     for sheet in sheets:
-        if open_sheet is not None and sheet.parts:
-            first, second = open_sheet.parts[-1], sheet.parts[0]
+        middle = [index for index, part in enumerate(sheet.parts) if not _is_margin(part, sheet.page)]
+        if open_sheet is not None and middle:
+            first, second = open_sheet.parts[open_index], sheet.parts[middle[0]]
             joined = join_pages(first, second) if isinstance(first, Table) and isinstance(second, Table) else None
             if joined is not None:
-                open_sheet.parts[-1] = joined
-                del sheet.parts[0]
-        # A page that held nothing but the middle of a table leaves the table open.
-        if sheet.parts or open_sheet is None or not isinstance(open_sheet.parts[-1], Table):
-            open_sheet = sheet if sheet.parts else None
+                open_sheet.parts[open_index] = joined
+                del sheet.parts[middle[0]]
+                middle = [index - 1 for index in middle[1:]]
+                if not middle:
+                    # A page that held nothing but the middle of a table leaves the table open.
+                    continue
+        open_sheet, open_index = (sheet, middle[-1]) if middle else (None, -1)
+
+
+def _is_margin(part: _Part, page: Page) -> bool:
+    # Heads and feet of short documents do not repeat often enough to be known as such.
+    if not isinstance(part, Paragraph) or len(part.lines) > 1:
+        return False
+    box, height = part.lines[0].box, page.frame.height
+    return box.bottom < _MARGIN_SHARE * height or box.top > (1 - _MARGIN_SHARE) * height
 
 
 def _with_figures(parts: Sequence[_Part], figures: Sequence[Picture]) -> list[_Part]:

@@ -12,6 +12,8 @@ from corpusmesh_core.errors import CorpusMeshError
 from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions, RecognitionMode
 
 _DOTS_PER_INCH = 200.0
+# Recognition reads no finer; of a poster, more pixels would only take memory.
+_MAX_PIXELS = 16_000_000
 _PACKAGE = "corpusmesh_adapters.parsers.recognition"
 # What a model's runtime, or the arithmetic around it, answers images with that it cannot take.
 _FAILURES = (CorpusMeshError, RuntimeError, ValueError, ArithmeticError, LookupError, OSError, pdfium.PdfiumError)
@@ -83,5 +85,6 @@ def _recognize(page: pdfium.PdfPage, frame: Frame, limits: ParseLimits) -> tuple
     # The models are loaded with the first page that needs them: most documents never do.
     from corpusmesh_adapters.parsers.recognition import recognize
 
-    pixels, points_per_pixel = render(page, frame, dots_per_inch=_DOTS_PER_INCH, max_pixels=limits.max_pixels)
+    most = min(limits.max_pixels, _MAX_PIXELS)
+    pixels, points_per_pixel = render(page, frame, dots_per_inch=_DOTS_PER_INCH, max_pixels=most)
     return recognize(pixels, page=frame.page, points_per_pixel=points_per_pixel, limits=limits).blocks
