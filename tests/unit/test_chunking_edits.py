@@ -181,6 +181,27 @@ def test_parent_follows_the_edits_of_its_children():
     assert result.chunks[0].token_count == COUNTER.count_tokens([result.chunks[0].text])[0]
     result = apply(before, ChunkEdit("e1", DELETE, anchor_of(children[0])))
     assert result.chunks[0].text == "Second part."
+    off = ChunkEdit("e1", CHANGE, anchor_of(children[1]), enabled=False)
+    result = apply(before, off)
+    assert result.chunks[0].text == "First part."
+    assert apply(result.chunks, off).chunks == result.chunks
+    on = ChunkEdit("e2", CHANGE, anchor_of(children[1]), enabled=True)
+    assert apply(before, off, on).chunks[0].text == before[0].text
+
+
+def test_parent_of_nothing_but_switched_off_children_goes():
+    before = family()
+    child = before[-1]
+    result = apply(before, ChunkEdit("e1", CHANGE, anchor_of(child), enabled=False))
+    assert [chunk.role for chunk in result.chunks].count(ChunkRole.PARENT) == 1
+    assert (result.chunks[-1].text, result.chunks[-1].parent) == (child.text, -1)
+
+
+def test_parent_whose_text_holds_an_edited_child_elsewhere_is_left_out():
+    before = family()
+    before[0] = replace(before[0], text="something else")
+    result = apply(before, ChunkEdit("e1", CHANGE, anchor_of(before[1]), text="Edited."))
+    assert [chunk.parent for chunk in result.chunks if chunk.role is ChunkRole.TEXT] == [-1, -1, 0]
 
 
 def test_parent_without_children_goes_and_the_others_are_numbered_again():

@@ -1,6 +1,7 @@
 """People's edits of chunks: they outlive parsing and cutting again, or are listed as unplaced; none is lost."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,6 +23,9 @@ MIN_SIMILARITY = 0.8
 """A chunk whose ends are less like an anchor's is another chunk."""
 NEAR_POSITIONS = 50
 """How many places away a changed chunk is looked for."""
+
+
+_GAP = re.compile(r"\n{3,}")
 
 
 class EditAction(StrEnum):
@@ -148,8 +152,8 @@ def apply_edits(
     old position); else the nearest-looking one under the same headings, within 50 places and with ends at least 0.8
     alike, that no other anchor has taken; else the edit is unplaced. Edits of one chunk take effect in the order given,
     and an edit whose id is among the chunks' attributes already is not done again. A text over the budget is split, and
-    its parts follow each other. Where a child of a parent is edited or deleted, the parent's text follows; a child
-    whose text is not found in it is read alone from then on.
+    its parts follow each other. Where a child of a parent is changed, deleted or switched off, the parent's text
+    follows; where its text is not found in it, the parent is left out and its children are read alone.
 
     Args:
         chunks: What a template made.
@@ -170,6 +174,7 @@ class _Application:
         self._chunks = list(chunks)
         self._current: list[Chunk | None] = list(chunks)
         self._added: dict[int, list[Chunk]] = {}
+        self._written: dict[int, str] = {}  # whole texts of changed chunks, which may have been split
         self._searched = [index for index, chunk in enumerate(chunks) if chunk.role is not ChunkRole.PARENT]
         self._parents = {chunk.position: index for index, chunk in enumerate(chunks) if chunk.role is ChunkRole.PARENT}
 
@@ -189,6 +194,7 @@ class _Application:
                 done.add(edit.edit_id)
             else:
                 unplaced.append(edit.edit_id)
+        self._follow()
         return EditedChunks(tuple(self._result()), tuple(placed), tuple(unplaced))
 
     def _places(self, anchors: Sequence[ChunkAnchor]) -> dict[ChunkAnchor, int]:
@@ -238,7 +244,6 @@ class _Application:
             return index >= 0 and edit.action is EditAction.DELETE
         if edit.action is EditAction.DELETE:
             self._current[index] = None
-            self._follow(chunk, "")
             return True
         self._change(edit, index, chunk)
         return True
@@ -266,9 +271,9 @@ class _Application:
             return
         first, *others = self._within_budget(replace(changed, text=text))
         self._current[index] = first
+        self._written[index] = text
         if others:
             self._added.setdefault(index, [])[:0] = others
-        self._follow(chunk, text)
 
     def _within_budget(self, chunk: Chunk) -> list[Chunk]:
         tokens = self._counter.count_tokens([chunk.text])[0]
@@ -277,21 +282,23 @@ class _Application:
         counted = within_budget([Draft([part], 0, 0, self._max_tokens) for part in parts], self._counter)
         return [replace(chunk, text=entry.text, token_count=entry.token_count) for entry in counted]
 
-    def _follow(self, child: Chunk, text: str) -> None:
-        """Write an edit into the parent's text, so that what is read in the child's place says the same."""
-        index = self._parents.get(child.parent)
-        if index is None:
-            return
-        parent = self._current[index]
-        if parent is not None and child.text and child.text in parent.text:
-            following = parent.text.replace(child.text, text, 1).strip()
-            tokens = self._counter.count_tokens([following])[0]
-            self._current[index] = replace(parent, text=following, token_count=tokens, is_edited=True)
-            return
-        for place in self._searched:
-            other = self._current[place]
-            if other is not None and other.parent == child.parent:
-                self._current[place] = replace(other, parent=-1)
+    def _follow(self) -> None:
+        """Write edits into the texts of parents, so that what is read in a child's place says the same."""
+        for index in self._searched:
+            child, edited = self._chunks[index], self._current[index]
+            place = self._parents.get(child.parent)
+            before = _shown(child)
+            after = self._written.get(index, _shown(edited)) if _shown(edited) else ""
+            if place is None or before == after:
+                continue
+            parent = self._current[place]
+            if parent is not None and before and before in parent.text:
+                text = _GAP.sub("\n\n", parent.text.replace(before, after, 1)).strip()
+                tokens = self._counter.count_tokens([text])[0]
+                self._current[place] = replace(parent, text=text, token_count=tokens, is_edited=True)
+            else:
+                # Nobody can say where the text belongs: its children are read alone.
+                self._current[place] = None
 
     def _result(self) -> Iterable[Chunk]:
         ordered = list(self._added.get(-1, ()))
@@ -300,12 +307,20 @@ class _Application:
                 ordered.append(chunk)
             ordered.extend(self._added.get(index, ()))
         living = {chunk.parent for chunk in ordered if chunk.role is not ChunkRole.PARENT}
-        kept = [chunk for chunk in ordered if chunk.role is not ChunkRole.PARENT or chunk.position in living]
+        kept = [
+            chunk
+            for chunk in ordered
+            if chunk.role is not ChunkRole.PARENT or (chunk.text and chunk.position in living)
+        ]
         parents = [chunk.position for chunk in kept if chunk.role is ChunkRole.PARENT]
         renumbered = {position: number for number, position in enumerate(parents)}
         return number_by_role(
-            replace(chunk, parent=renumbered[chunk.parent]) if chunk.parent in renumbered else chunk for chunk in kept
+            replace(chunk, parent=renumbered.get(chunk.parent, -1)) if chunk.parent >= 0 else chunk for chunk in kept
         )
+
+
+def _shown(chunk: Chunk | None) -> str:
+    return "" if chunk is None or is_disabled(chunk) else chunk.text
 
 
 def _with_fields(chunk: Chunk, edit: ChunkEdit) -> Chunk:
