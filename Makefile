@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= .corpusmesh
 
-.PHONY: help setup proto proto-baseline fmt lint types test unit integration e2e demo eval bench soak lock wheel clean
+.PHONY: help setup proto proto-baseline fmt lint types test unit integration e2e demo eval bench bench-parsing fuzz soak lock wheel clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
@@ -14,7 +14,7 @@ help: ## Show this help
 $(VENV)/installed: requirements.lock pyproject.toml build_protos.py $(shell find protos -name '*.proto')
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "CorpusMesh needs Python 3.11 or newer: set PYTHON=/path/to/python"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -67,6 +67,12 @@ eval: setup ## Measure retrieval on every set of ../shared/eval
 
 bench: setup ## Measure ingest throughput and query latency beside their baselines
 	$(BIN)/python bench/mesh.py
+
+bench-parsing: $(VENV)/installed ## Measure parsing beside raw text extraction (PEER=/path/to/python of a peer's environment)
+	$(BIN)/python bench/parsing.py $(if $(PEER),--peer-python $(PEER))
+
+fuzz: $(VENV)/installed ## Fuzz every parser for SECONDS (60) each
+	$(BIN)/python fuzz/parsers.py --seconds $(or $(SECONDS),60)
 
 soak: setup ## Kill workers at every stage boundary and simulate 200,000 seeds
 	CORPUSMESH_SIMULATION_SEEDS=200000 CORPUSMESH_CRASH_ALL=1 $(BIN)/pytest tests/unit/test_orchestration_simulation.py tests/e2e/test_crash.py --timeout 3600
