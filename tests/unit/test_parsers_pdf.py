@@ -13,9 +13,9 @@ from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 from corpusmesh_adapters.parsers.builder import Source
+from corpusmesh_adapters.parsers.pdf_frames import Frame
 from corpusmesh_adapters.parsers.pdf_grid import find_grids
 from corpusmesh_adapters.parsers.pdf_images import render
-from corpusmesh_adapters.parsers.pdf_lines import Frame
 from corpusmesh_adapters.parsers.pdf_quality import spaced_arabic
 from corpusmesh_adapters.parsers.pdf_rulings import Rulings
 from corpusmesh_adapters.parsers.router import parse_source

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from corpusmesh_adapters.parsers.builder import DocumentBuilder
+from corpusmesh_adapters.parsers.pdf_frames import Line
 from corpusmesh_adapters.parsers.pdf_layout import LIST_MARKER, Paragraph, group_lines
-from corpusmesh_adapters.parsers.pdf_lines import Line
 from corpusmesh_adapters.parsers.pdf_pages import Page
 from corpusmesh_adapters.parsers.pdf_structure import (
     HeadingRules,

@@ -10,7 +10,7 @@ from pdfplumber.utils.exceptions import PdfminerException
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
-from corpusmesh_adapters.parsers.pdf_lines import Frame, Line
+from corpusmesh_adapters.parsers.pdf_frames import Frame, Line
 from corpusmesh_core.documents import Box
 
 # pypdf answers broken files with errors of its own and with those of the structures it walks.

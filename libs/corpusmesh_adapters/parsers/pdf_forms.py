@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from corpusmesh_adapters.parsers.pdf_lines import Frame
+from corpusmesh_adapters.parsers.pdf_frames import Frame
 from corpusmesh_core.documents import Box
 
 _MAX_ANNOTATIONS = 5_000

@@ -22,7 +22,7 @@ from corpusmesh_adapters.parsers.pdf_calls import (
     get_object_type,
     handle_of,
 )
-from corpusmesh_adapters.parsers.pdf_lines import Frame
+from corpusmesh_adapters.parsers.pdf_frames import Frame
 from corpusmesh_core.documents import Box, Picture
 
 POINTS_PER_INCH = 72.0

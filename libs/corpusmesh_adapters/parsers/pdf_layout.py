@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from corpusmesh_adapters.parsers.pdf_lines import Line, is_vertical_cjk
+from corpusmesh_adapters.parsers.pdf_frames import Line
+from corpusmesh_adapters.parsers.pdf_lines import is_vertical_cjk
 from corpusmesh_core.documents import Box
 
 _TERMINALS = frozenset(".!?。！？…:：;；”\"'’)）")

@@ -6,7 +6,7 @@ A handful of calls per line instead of one per character is what keeps this near
 import ctypes
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from corpusmesh_adapters.parsers.pdf_calls import (
     character_of_text,
@@ -23,6 +23,7 @@ from corpusmesh_adapters.parsers.pdf_calls import (
     get_text,
     get_text_object,
 )
+from corpusmesh_adapters.parsers.pdf_frames import Edges, Frame, Line
 from corpusmesh_core.documents import Box
 
 _LINE = re.compile("[^\r\n\ufffe\x02]+")
@@ -37,137 +38,6 @@ _CELL_GAP = 1.0  # in font sizes: what parts cells, as against words
 _CHARACTERS_PER_BISECTION = 25
 _MAX_RUNS = 200
 _MAX_LAST_CELL_CHARACTERS = 12
-
-_Edges = tuple[float, float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Maps PDF coordinates of a page to points from the top left of the page as displayed.
-
-    Attributes:
-        page: Page number from 1.
-        left: Left edge of the visible box in PDF coordinates.
-        bottom: Its bottom edge.
-        right: Its right edge.
-        top: Its top edge.
-        rotation: How the page is turned for display: 0, 90, 180 or 270 degrees clockwise.
-    """
-
-    page: int
-    left: float
-    bottom: float
-    right: float
-    top: float
-    rotation: int
-
-    @property
-    def width(self) -> float:
-        """Width as displayed, in points."""
-        return self.top - self.bottom if self.rotation in (90, 270) else self.right - self.left
-
-    @property
-    def height(self) -> float:
-        """Height as displayed, in points."""
-        return self.right - self.left if self.rotation in (90, 270) else self.top - self.bottom
-
-    def box(self, left: float, bottom: float, right: float, top: float) -> Box:
-        """Map a rectangle.
-
-        Args:
-            left: Its left edge in PDF coordinates.
-            bottom: Its bottom edge.
-            right: Its right edge.
-            top: Its top edge.
-
-        Returns:
-            What of the rectangle is displayed, to a tenth of a point.
-        """
-        x0, y0, x1, y1 = self.edges(left, bottom, right, top)
-        return Box(self.page, round(x0, 1), round(y0, 1), round(x1, 1), round(y1, 1))
-
-    def edges(self, left: float, bottom: float, right: float, top: float) -> _Edges:
-        """Map a rectangle.
-
-        Args:
-            left: Its left edge in PDF coordinates.
-            bottom: Its bottom edge.
-            right: Its right edge.
-            top: Its top edge.
-
-        Returns:
-            Left, top, right and bottom of what of it is displayed.
-        """
-        x0, y0 = self._point(max(left, self.left), max(bottom, self.bottom))
-        x1, y1 = self._point(min(right, self.right), min(top, self.top))
-        return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
-
-    def holds(self, left: float, bottom: float, right: float, top: float) -> bool:
-        """Say whether all of a rectangle lies on an upright page: the common case, where mapping it is a subtraction.
-
-        Args:
-            left: Its left edge in PDF coordinates.
-            bottom: Its bottom edge.
-            right: Its right edge.
-            top: Its top edge.
-
-        Returns:
-            False where `edges` and `shows` have to look closer.
-        """
-        return (
-            not self.rotation
-            and left >= self.left
-            and right <= self.right
-            and bottom >= self.bottom
-            and top <= self.top
-        )
-
-    def shows(self, left: float, bottom: float, right: float, top: float) -> bool:
-        """Say whether any of a rectangle is displayed.
-
-        Args:
-            left: Its left edge in PDF coordinates.
-            bottom: Its bottom edge.
-            right: Its right edge.
-            top: Its top edge.
-
-        Returns:
-            False if all of it lies beside the page.
-        """
-        return right >= self.left and left <= self.right and top >= self.bottom and bottom <= self.top
-
-    def _point(self, x: float, y: float) -> tuple[float, float]:
-        if self.rotation == 90:
-            return y - self.bottom, x - self.left
-        if self.rotation == 180:
-            return self.right - x, y - self.bottom
-        if self.rotation == 270:
-            return self.top - y, self.right - x
-        return x - self.left, self.top - y
-
-
-@dataclass(slots=True)
-class Line:
-    """One line of text; not frozen, because thousands are made and a frozen one takes three times as long to make.
-
-    Attributes:
-        text: Its text.
-        box: Where it stands.
-        size: Font size in points, as drawn.
-        bold: Whether it begins and ends in a bold font.
-        hyphenated: Whether a word goes on in the next line.
-        direction: Quarter turns of its writing on the displayed page: 0 to the right, 1 upwards, 2 to the left and
-            upside down, 3 downwards.
-        cells: Texts and boxes of its parts where wide gaps part it like cells of a table; empty otherwise.
-    """
-
-    text: str
-    box: Box
-    size: float
-    bold: bool = False
-    hyphenated: bool = False
-    direction: int = 0
-    cells: tuple[tuple[str, Box], ...] = ()
 
 
 class LineReader:
@@ -243,7 +113,7 @@ class LineReader:
         """All text of the page read last, as its lines' spans count it."""
         return self._text
 
-    def character_edges(self, position: int) -> _Edges | None:
+    def character_edges(self, position: int) -> Edges | None:
         """Find where a character of the page read last is displayed.
 
         Args:
@@ -335,7 +205,7 @@ class LineReader:
         # A page turned clockwise for display turns its lines with it.
         return size * (math.hypot(skew, scale) or 1.0), (written - turns) % 4
 
-    def _runs(self, begin: int, end: int, count: int) -> list[_Edges]:
+    def _runs(self, begin: int, end: int, count: int) -> list[Edges]:
         """Find where the runs of a line are displayed, in the order in which they are drawn."""
         frame = self._frame
         count = min(count, _MAX_RUNS)
@@ -356,9 +226,9 @@ class LineReader:
         found = [run for run in runs if run[2] > run[0] and run[3] > run[1]]
         return [frame.edges(*run) for run in found or self._loose_box(begin, end) if frame.shows(*run)]
 
-    def _loose_box(self, begin: int, end: int) -> list[_Edges]:
+    def _loose_box(self, begin: int, end: int) -> list[Edges]:
         # Vertical writing has no tight boxes in PDFium; the boxes of the font's own measures are near enough.
-        found: list[_Edges] = []
+        found: list[Edges] = []
         for index in (begin, end):
             if get_loose_box(self._text_page, index, ctypes.addressof(self._loose)):
                 left, top, right, bottom = self._loose[:4]
@@ -368,7 +238,7 @@ class LineReader:
         lefts, bottoms, rights, tops = zip(*found, strict=True)
         return [(min(lefts), min(bottoms), max(rights), max(tops))]
 
-    def _cells(self, span: tuple[int, int], runs: list[_Edges], size: float) -> tuple[tuple[str, Box], ...]:
+    def _cells(self, span: tuple[int, int], runs: list[Edges], size: float) -> tuple[tuple[str, Box], ...]:
         """Part a line at its wide gaps."""
         gap = _CELL_GAP * size
         groups: list[list[int]] = [[0]]
@@ -438,7 +308,7 @@ class LineReader:
         return bool(length and _BOLD_NAME.search(self._name.value.decode("latin-1")))
 
 
-def _union(page: int, runs: list[_Edges]) -> Box:
+def _union(page: int, runs: list[Edges]) -> Box:
     lefts, tops, rights, bottoms = zip(*runs, strict=True)
     return Box(page, round(min(lefts), 1), round(min(tops), 1), round(max(rights), 1), round(max(bottoms), 1))
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import pypdfium2 as pdfium
 
+from corpusmesh_adapters.parsers.pdf_frames import Frame
 from corpusmesh_adapters.parsers.pdf_images import render
-from corpusmesh_adapters.parsers.pdf_lines import Frame
 from corpusmesh_core.documents import Block
 from corpusmesh_core.errors import CorpusMeshError
 from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions, RecognitionMode

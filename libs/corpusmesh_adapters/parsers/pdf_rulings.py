@@ -20,7 +20,7 @@ from corpusmesh_adapters.parsers.pdf_calls import (
     get_segment_type,
     is_segment_closing,
 )
-from corpusmesh_adapters.parsers.pdf_lines import Frame
+from corpusmesh_adapters.parsers.pdf_frames import Frame
 
 TOLERANCE_POINTS = 3.0
 _THIN_POINTS = 3.0

@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from corpusmesh_adapters.parsers.pdf_frames import Line
 from corpusmesh_adapters.parsers.pdf_layout import Paragraph
-from corpusmesh_adapters.parsers.pdf_lines import Line
 from corpusmesh_core.documents import Box, OutlineEntry
 
 _MARGIN_SHARE = 0.12

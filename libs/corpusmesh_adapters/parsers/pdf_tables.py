@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import pypdfium2 as pdfium
 
 from corpusmesh_adapters.parsers.pdf_calls import handle_of
+from corpusmesh_adapters.parsers.pdf_frames import Frame, Line
 from corpusmesh_adapters.parsers.pdf_grid import Grid, find_grids
 from corpusmesh_adapters.parsers.pdf_layout import main_direction
-from corpusmesh_adapters.parsers.pdf_lines import Frame, Line, LineReader
+from corpusmesh_adapters.parsers.pdf_lines import LineReader
 from corpusmesh_adapters.parsers.pdf_rulings import RulingReader
 from corpusmesh_core.documents import Box, CellSpan
 
