@@ -1,4 +1,4 @@
-"""DOC and MSG: files of the old container, written here byte by byte."""
+"""DOC, PPT and MSG: files of the old container, written here byte by byte."""
 
 import struct
 
@@ -308,6 +308,84 @@ def test_doc_that_was_cut_off_is_corrupt(share):
     with pytest.raises(DocumentError) as raised:
         parse(content[: int(len(content) * share)])
     assert raised.value.reason == "DOCUMENT_CORRUPT"
+
+
+# PPT
+
+
+def record(kind, body, *, instance=0, is_container=False):
+    return struct.pack("<HHI", instance << 4 | (0xF if is_container else 0), kind, len(body)) + body
+
+
+def holder(kind, *parts, instance=0):
+    return record(kind, b"".join(parts), instance=instance, is_container=True)
+
+
+def slide_text(kind, text):
+    is_wide = not text.isascii()
+    body = record(4000, text.encode("utf-16-le")) if is_wide else record(4008, text.encode("latin-1"))
+    return record(3999, struct.pack("<I", kind)) + body
+
+
+def slide_place(reference, number):
+    return record(1011, struct.pack("<IIiII", reference, 0, 0, number, 0))
+
+
+def presentation(token=0xE391C05F):
+    def slide(*texts):
+        boxes = [holder(0xF004, holder(0xF00D, text)) for text in texts]
+        return holder(1006, holder(1036, holder(0xF002, *boxes)))
+
+    document = holder(
+        1000,
+        holder(
+            4080,
+            slide_place(2, 256),
+            slide_text(0, "First\x0btitle"),
+            slide_text(1, "one\rtwo"),
+            slide_place(3, 257),
+            slide_text(0, "第二页"),
+            instance=0,
+        ),
+        holder(4080, slide_place(4, 900), instance=2),
+    )
+    notes = holder(1008, record(1009, struct.pack("<IHH", 257, 0, 0)), holder(0xF00D, slide_text(2, "said aloud")))
+    # The slide that an earlier edit left behind is not read.
+    parts = [slide(slide_text(4, "old box")), document, slide(slide_text(4, "in a box")), slide(), notes]
+    places, stream = [], b""
+    for part in parts:
+        places.append(len(stream))
+        stream += part
+    first_table = len(stream)
+    stream += record(6002, struct.pack("<II", 1 << 20 | 2, places[0]))
+    first_edit = len(stream)
+    stream += record(4085, struct.pack("<IHBBIIIIHH", 0, 0, 0, 3, 0, first_table, 1, 5, 0, 0))
+    table = len(stream)
+    stream += record(6002, struct.pack("<I4I", 4 << 20 | 1, *places[1:]))
+    edit = len(stream)
+    stream += record(4085, struct.pack("<IHBBIIIIHH", 0, 0, 0, 3, first_edit, table, 1, 5, 0, 0))
+    user = record(4086, struct.pack("<III", 20, token, edit))
+    return container({"Current User": user, "PowerPoint Document": stream})
+
+
+def test_ppt_slides_are_pages_with_titles_outline_boxes_and_notes():
+    document = parse(presentation())
+    assert document.media_type == "application/vnd.ms-powerpoint"
+    assert [(block.page, *row) for block, row in zip(document.blocks, shown(document), strict=True)] == [
+        (1, "heading", 1, "First title"),
+        (1, "list_item", 1, "one"),
+        (1, "list_item", 1, "two"),
+        (1, "paragraph", 0, "in a box"),
+        (2, "heading", 1, "第二页"),
+        (2, "note", 0, "said aloud"),
+    ]
+    assert (document.page_count, document.title) == (2, "First title")
+
+
+def test_ppt_with_a_password_is_encrypted():
+    with pytest.raises(DocumentError) as raised:
+        parse(presentation(token=0xF3D1C4DF))
+    assert raised.value.reason == "DOCUMENT_ENCRYPTED"
 
 
 # MSG

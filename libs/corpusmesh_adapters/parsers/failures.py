@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from corpusmesh_core.errors import DocumentError
 
 SUPPORTED = (
-    "PDF, DOCX, DOC, RTF, ODT, PPTX, ODP, XLSX, XLS, ODS, EPUB, HTML, Markdown, CSV, TSV, plain text, EML, MSG, JSON, "
-    "JSON Lines, PNG, JPEG, TIFF, GIF, BMP, WebP, and ZIP archives of these"
+    "PDF, DOCX, DOC, RTF, ODT, PPTX, PPT, ODP, XLSX, XLS, ODS, EPUB, HTML, Markdown, CSV, TSV, plain text, EML, MSG, "
+    "JSON, JSON Lines, PNG, JPEG, TIFF, GIF, BMP, WebP, and ZIP archives of these"
 )
 """The formats of this build, as text for a person."""
 

@@ -8,7 +8,7 @@ from corpusmesh_adapters.parsers.delimited import parse_delimited
 from corpusmesh_adapters.parsers.docx import parse_docx
 from corpusmesh_adapters.parsers.encrypted_office import decrypt_office
 from corpusmesh_adapters.parsers.epub import parse_epub
-from corpusmesh_adapters.parsers.failures import corrupt, empty, over_limit, unsupported
+from corpusmesh_adapters.parsers.failures import corrupt, empty, over_limit
 from corpusmesh_adapters.parsers.formats import Format, detect_format
 from corpusmesh_adapters.parsers.html_blocks import parse_html
 from corpusmesh_adapters.parsers.json_text import parse_json, parse_json_lines
@@ -18,6 +18,7 @@ from corpusmesh_adapters.parsers.odf import parse_odf
 from corpusmesh_adapters.parsers.outlook import parse_msg
 from corpusmesh_adapters.parsers.pdf import parse_pdf
 from corpusmesh_adapters.parsers.plain_text import parse_text
+from corpusmesh_adapters.parsers.powerpoint97 import parse_ppt
 from corpusmesh_adapters.parsers.pptx import parse_pptx
 from corpusmesh_adapters.parsers.rtf import parse_rtf
 from corpusmesh_adapters.parsers.spreadsheets import parse_spreadsheet
@@ -84,8 +85,8 @@ def _image(source: Source) -> ParsedDocument:
     return parse_image(source)
 
 
-def _powerpoint_97(source: Source) -> ParsedDocument:
-    raise unsupported(detect_format(source))
+def _ppt(source: Source) -> ParsedDocument:
+    return _opened(source, parse_ppt)
 
 
 _PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
@@ -117,5 +118,5 @@ _PARSERS: Mapping[Format, Callable[[Source], ParsedDocument]] = {
     Format.TIFF: _image,
     Format.BMP: _image,
     Format.WEBP: _image,
-    Format.PPT: _powerpoint_97,
+    Format.PPT: _ppt,
 }
