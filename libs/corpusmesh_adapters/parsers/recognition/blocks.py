@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from corpusmesh_adapters.parsers.pdf_layout import LIST_MARKER, Paragraph, group_lines
 from corpusmesh_adapters.parsers.pdf_frames import Line
+from corpusmesh_adapters.parsers.pdf_layout import LIST_MARKER, Paragraph, group_lines
 from corpusmesh_adapters.parsers.recognition.layout import Bounds, Region, area, shared_area
 from corpusmesh_adapters.parsers.recognition.lines import TextLine, joined_text, mean_confidence
 from corpusmesh_adapters.parsers.recognition.order import around, columns_order, reading_order, row_groups
