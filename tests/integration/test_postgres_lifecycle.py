@@ -328,3 +328,24 @@ async def test_a_request_that_was_made_names_its_versions_to_its_caller_alone(
     assert list(await metadata.runs.made_by(owner, "kb", "r-2")) == []
     admin = member(owner.tenant_id, "admin", Role.ADMIN)
     assert list(await metadata.runs.made_by(admin, "kb", "r-1")) == []
+
+
+async def test_a_withdrawn_edit_is_forgotten_after_a_while_and_no_other_is(metadata: Metadata, owner: Identity) -> None:
+    first = await metadata.ingest(owner, "kb", [upload("a.txt", "one")])
+    document_id = first.versions[0].document_id
+    edits = PostgresChunkEditStore(metadata.database)
+    await derive(
+        metadata,
+        owner,
+        Derivation(document_id, seen_version=1, edits=(NewEdit({}, {}), NewEdit({}, {}), NewEdit({}, {}))),
+    )
+    ids = [row.edit_id for row in await edits.list(owner, "kb", document_id, (), "", 9)]
+    await derive(metadata, owner, Derivation(document_id, withdrawn=tuple(ids[:2])))
+    async with metadata.database.tenant(owner.tenant_id) as connection:
+        await connection.execute(
+            "UPDATE corpusmesh.chunk_edits SET update_time = now() - interval '1 year' WHERE edit_id = ANY ($1)",
+            [ids[0], ids[2]],
+        )
+    await metadata.sweeper.prune()
+    left = await edits.list(owner, "kb", document_id, tuple(EditState), "", 9)
+    assert [row.edit_id for row in left] == ids[1:]

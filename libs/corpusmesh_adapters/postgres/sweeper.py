@@ -150,6 +150,9 @@ class PostgresTaskSweeper:
              # The others may have written what only their rows can name, should their versions be purged.
              " WHERE r.end_time < now() - make_interval(days => $1::int) AND t.state IN ('done', 'cancelled')"
              " LIMIT 5000)"),
+            # Kept as long as a version of before the withdrawal may still be tried again.
+            ("DELETE FROM corpusmesh.chunk_edits WHERE ctid IN (SELECT ctid FROM corpusmesh.chunk_edits"
+             " WHERE state = 'withdrawn' AND update_time < now() - make_interval(days => 30 + $1::int) LIMIT 5000)"),
         )  # fmt: skip
         count = 0
         async with self._database.system() as connection:

@@ -23,6 +23,7 @@ ALTER TABLE chunk_edits ADD CONSTRAINT chunk_edits_state_check
 ALTER TABLE chunk_edits ADD COLUMN made_ordinal integer NOT NULL DEFAULT 0;
 ALTER TABLE chunk_edits ADD COLUMN withdrawn_ordinal integer;
 ALTER TABLE chunk_edits ADD COLUMN placement_ordinal integer NOT NULL DEFAULT 0;
+CREATE INDEX chunk_edits_withdrawn ON chunk_edits (update_time) WHERE state = 'withdrawn';
 
 -- Documents by name within their knowledge base: folders are prefixes of names.
 CREATE INDEX documents_by_name ON documents (tenant_id, knowledge_base_id, display_name text_pattern_ops)
