@@ -408,3 +408,20 @@ def test_spaces_between_arabic_and_latin_words_are_set_right():
     assert spaced_arabic("وPythonمن") == "و Python من"
     assert spaced_arabic("أي ًضا") == "أيًضا"
     assert spaced_arabic("plain words stay") == "plain words stay"
+
+
+def test_tables_side_by_side_share_lines_and_lose_no_text():
+    def two(canvas):
+        grid(canvas, [["a1", "a2"], ["b1", "b2"], ["c1", "c2"]], width=80)
+        grid(canvas, [["x1", "x2"], ["y1", "y2"], ["z1", "z2"]], left=300, width=80)
+        canvas.drawString(64, 726, "Left title")
+        canvas.drawString(304, 726, "Right title")
+
+    document = parse(pdf(two))
+    assert [table.table.rows for table in tables(document)] == [
+        (("a1", "a2"), ("b1", "b2"), ("c1", "c2")),
+        (("x1", "x2"), ("y1", "y2"), ("z1", "z2")),
+    ]
+    text = " ".join(block.text for block in document.blocks)
+    assert "Left title" in text
+    assert "Right title" in text

@@ -32,6 +32,8 @@ _COLUMN_TOLERANCE_POINTS = 4.0
 def running_lines(pages: Sequence[tuple[float, Sequence[Line]]]) -> dict[int, set[int]]:
     """Find running heads and feet: lines near the edge that return on many pages, numbers aside.
 
+    What runs along a body is one; where most of the pages that a line returns on hold nothing else, it is their text.
+
     Args:
         pages: Height in points and lines of each page.
 
@@ -48,13 +50,20 @@ def running_lines(pages: Sequence[tuple[float, Sequence[Line]]]) -> dict[int, se
                 places[key, head].append((page_index, line_index))
     needed = max(_MIN_REPEATS, _REPEAT_SHARE * len(pages))
     found: dict[int, set[int]] = defaultdict(set)
+    repeated: list[list[tuple[int, int]]] = []
     for entries in places.values():
         on_pages = len({page for page, _ in entries})
         # What stands several times on one page is data, such as rows that differ in their numbers.
         if on_pages >= needed and len(entries) <= 1.2 * on_pages:
+            repeated.append(entries)
             for page_index, line_index in entries:
                 found[page_index].add(line_index)
-    return dict(found)
+    emptied = {page_index for page_index, numbers in found.items() if len(numbers) == len(pages[page_index][1])}
+    for entries in repeated if emptied else ():
+        if 2 * sum([page_index in emptied for page_index, _ in entries]) > len(entries):
+            for page_index, line_index in entries:
+                found[page_index].discard(line_index)
+    return {page_index: numbers for page_index, numbers in found.items() if numbers}
 
 
 @dataclass(frozen=True, slots=True)

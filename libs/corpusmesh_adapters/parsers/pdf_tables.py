@@ -11,7 +11,7 @@ from corpusmesh_adapters.parsers.pdf_frames import Frame, Line
 from corpusmesh_adapters.parsers.pdf_grid import Grid, find_grids
 from corpusmesh_adapters.parsers.pdf_layout import main_direction
 from corpusmesh_adapters.parsers.pdf_lines import LineReader
-from corpusmesh_adapters.parsers.pdf_rulings import RulingReader
+from corpusmesh_adapters.parsers.pdf_rulings import TOLERANCE_POINTS, RulingReader
 from corpusmesh_core.documents import Box, CellSpan
 
 _WORD = re.compile(r"\S+")
@@ -87,7 +87,7 @@ class TableFinder:
 
     def _table(self, grid: Grid, frame: Frame) -> Table | None:
         box = _edges_box(frame.page, grid.lefts[0], grid.tops[0], grid.lefts[-1], grid.tops[-1])
-        lines = [(span, line) for span, line in self._reader.spans if _inside(line.box, box)]
+        lines = list(self._lines(box))
         if len(lines) < 2:
             return None
         texts = [""] * len(grid.cells)
@@ -114,13 +114,24 @@ class TableFinder:
             return None
         return _laid_out(grid, texts, box, main_direction([line for _, line in lines]))
 
-    def _parts(self, grid: Grid, span: tuple[int, int], line: Line) -> list[tuple[int, str, bool]]:
+    def _lines(self, box: Box) -> Iterator[tuple[tuple[int, int] | None, Line]]:
+        """Find the lines in a table; of one that runs out of it only the cells inside, without a place in the text."""
+        for span, line in self._reader.spans:
+            runs_out = line.box.left < box.left - TOLERANCE_POINTS or line.box.right > box.right + TOLERANCE_POINTS
+            if line.cells and runs_out:
+                for text, cell in line.cells:
+                    if _inside(cell, box):
+                        yield None, replace(line, text=text, box=cell, cells=())
+            elif _inside(line.box, box):
+                yield span, line
+
+    def _parts(self, grid: Grid, span: tuple[int, int] | None, line: Line) -> list[tuple[int, str, bool]]:
         """Part a line by cells: index of the cell, text, and whether a space stands before it."""
         whole = _cell_of(grid, line.box)
         if whole >= 0:
             return [(whole, line.text, False)]
         inner = [(_cell_of(grid, box), text, True) for text, box in line.cells]
-        if inner and all(index >= 0 for index, _, _ in inner):
+        if span is None or (inner and all(index >= 0 for index, _, _ in inner)):
             return inner
         parts: list[tuple[int, str, bool]] = []
         for match in _WORD.finditer(self._reader.text, *span):
