@@ -14,7 +14,9 @@ from PIL import Image
 from pptx import Presentation
 from reportlab.pdfgen.canvas import Canvas
 
+from corpusmesh_adapters.parsers import router
 from corpusmesh_adapters.parsers.builder import Source
+from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.router import parse_source
 from corpusmesh_core.errors import DocumentError
 from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions, RecognitionMode
@@ -274,6 +276,51 @@ def test_mail_whose_parts_are_nested_without_end_is_a_typed_error():
     assert outcome(content) in ("TEXT", "DOCUMENT_RESOURCE_LIMIT", "DOCUMENT_CORRUPT")
 
 
-def test_presentation_of_the_old_format_is_named():
+class PanicException(BaseException):
+    pass
+
+
+def test_panic_of_a_reader_costs_its_document_and_not_the_archive_around_it(monkeypatch):
+    def panic(_source):
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setitem(router._PARSERS, Format.CSV, panic)
+    document = parse(packed({"a.csv": "1,2", "b.txt": "text"}))
+    assert [block.text for block in document.blocks] == ["b.txt", "text"]
+    assert failure(b"1,2", "a.csv").reason == "DOCUMENT_CORRUPT"
+
+
+def test_stopping_the_process_is_no_fault_of_a_document(monkeypatch):
+    def stop(_source):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(router._PARSERS, Format.CSV, stop)
+    with pytest.raises(KeyboardInterrupt):
+        parse(b"1,2", "a.csv")
+
+
+def test_container_that_says_that_a_stream_is_longer_than_the_file_is_refused():
+    sector, header, table = 512, bytearray(b"\xff" * 512), bytearray(b"\xff" * 512)
+    header[:76] = bytes(76)
+    header[:8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+    for offset, value in ((24, 62), (26, 3), (28, 0xFFFE), (30, 9), (32, 6)):
+        header[offset : offset + 2] = value.to_bytes(2, "little")
+    for offset, value in ((44, 1), (48, 1), (56, 4096), (60, 0xFFFFFFFE), (68, 0xFFFFFFFE), (76, 0)):
+        header[offset : offset + 4] = value.to_bytes(4, "little")
+    table[0:8] = struct.pack("<II", 0xFFFFFFFD, 0xFFFFFFFE)
+
+    def entry(name, kind, child, size):
+        encoded = name.encode("utf-16-le") + b"\0\0"
+        return encoded.ljust(64, b"\0") + struct.pack(
+            "<HBBIII16sIQQIQ", len(encoded), kind, 1, 0xFFFFFFFF, 0xFFFFFFFF, child, b"", 0, 0, 0, 1, size
+        )
+
+    directory = entry("Root Entry", 5, 1, 0) + entry("WordDocument", 2, 0xFFFFFFFF, 2**31)
+    error = failure(bytes(header + table + directory.ljust(sector, b"\0")))
+    assert error.reason == "DOCUMENT_CORRUPT"
+    assert "longer than the file" in error.message
+
+
+def test_container_of_the_old_format_with_nothing_in_it_is_corrupt():
     # The signature of the container, then nothing that could be read.
     assert failure(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600).reason == "DOCUMENT_CORRUPT"

@@ -14,7 +14,7 @@ from pptx.util import Inches
 
 from corpusmesh_adapters.parsers.builder import Source
 from corpusmesh_adapters.parsers.grids import guess_header_row_count
-from corpusmesh_adapters.parsers.ole_chains import refuse_loops
+from corpusmesh_adapters.parsers.ole_chains import stream_names
 from corpusmesh_adapters.parsers.router import parse_source
 from corpusmesh_core.documents import BlockKind, CellSpan
 from corpusmesh_core.errors import DocumentError
@@ -198,5 +198,5 @@ def test_old_container_whose_chain_runs_in_a_circle_is_refused():
     table[0:4] = (0xFFFFFFFD).to_bytes(4, "little")
     table[4:8] = (1).to_bytes(4, "little")  # the directory's chain: sector 1, then sector 1, then sector 1, ...
     with pytest.raises(DocumentError) as raised:
-        refuse_loops(bytes(header + table + bytes(sector)))
+        stream_names(bytes(header + table + bytes(sector)))
     assert raised.value.reason == "DOCUMENT_CORRUPT"

@@ -8,6 +8,7 @@ import olefile
 
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source
 from corpusmesh_adapters.parsers.cleaning import shown_name
+from corpusmesh_adapters.parsers.ole_chains import stream_names
 from corpusmesh_core.documents import BlockKind, ParsedDocument
 from corpusmesh_core.errors import DocumentError
 
@@ -58,8 +59,14 @@ def object_content(content: bytes, name: str) -> tuple[bytes, str]:
 
     Returns:
         The object's own bytes and name; both unchanged where there is no container around it.
+
+    Raises:
+        DocumentError: DOCUMENT_CORRUPT if the container is broken.
     """
     if not content.startswith(olefile.MAGIC):
+        return content, name
+    names = set(stream_names(content))
+    if not names & {_NATIVE, *_PLAIN_STREAMS}:
         return content, name
     try:
         with olefile.OleFileIO(io.BytesIO(content)) as container:

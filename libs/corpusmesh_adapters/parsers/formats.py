@@ -2,16 +2,15 @@
 
 import json
 import re
-import struct
 import zipfile
 from enum import StrEnum
-from io import BytesIO
 
 import olefile
 
 from corpusmesh_adapters.parsers.builder import Source
 from corpusmesh_adapters.parsers.encodings import wide_encoding
-from corpusmesh_adapters.parsers.failures import corrupt, unsupported
+from corpusmesh_adapters.parsers.failures import unsupported
+from corpusmesh_adapters.parsers.ole_chains import stream_names
 from corpusmesh_adapters.parsers.packages import open_directory, read_member
 
 _HEAD_BYTES = 8_192
@@ -186,11 +185,7 @@ def _declared_type(package: zipfile.ZipFile) -> str:
 
 
 def _ole_format(content: bytes) -> Format:
-    try:
-        with olefile.OleFileIO(BytesIO(content)) as container:
-            names = {entry[0] for entry in container.listdir()}
-    except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
-        raise corrupt("its OLE container is broken") from error
+    names = set(stream_names(content))
     for name, found in _OLE_STREAMS:
         if name in names:
             return found

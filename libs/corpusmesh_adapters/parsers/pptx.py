@@ -21,6 +21,7 @@ from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.formulas import office_math_text
 from corpusmesh_adapters.parsers.packages import open_package, refuse_entities, xml_root
 from corpusmesh_core.documents import BlockKind, Box, CellSpan, ParsedDocument
+from corpusmesh_core.errors import DocumentError
 
 _EMU_PER_POINT = 12_700
 _ROW_TOLERANCE_POINTS = 8.0
@@ -177,7 +178,11 @@ class _SlideReader:
 
     def add_embedded(self, parse_inner: Parse) -> int:
         for number, (name, blob) in enumerate(self._embedded, 1):
-            content, name = object_content(blob, name)
+            try:
+                content, name = object_content(blob, name)
+            except DocumentError as error:
+                self._builder.warn(f"Embedded file {number} was not read: {error.message}")
+                continue
             add_inner(self._builder, self._source, parse_inner, name, content, label=f"Embedded file {number}")
         return len(self._embedded)
 

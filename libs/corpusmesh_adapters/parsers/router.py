@@ -54,6 +54,12 @@ def parse_source(source: Source) -> ParsedDocument:
     # Third-party parsers meet hostile bytes with whatever their code runs into; each is this document's fault alone.
     except Exception as error:
         raise corrupt(f"its content cannot be read ({type(error).__name__})") from error
+    # What a panic of a Rust parser becomes has no class that could be imported. Uncaught, it would cost an archive or a
+    # mail all of its other documents.
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise corrupt("its reader failed on it") from error
 
 
 def _decrypted(source: Source) -> ParsedDocument:

@@ -9,7 +9,7 @@ from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, Pass
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source
 from corpusmesh_adapters.parsers.failures import corrupt, encrypted, over_limit
 from corpusmesh_adapters.parsers.formats import Format
-from corpusmesh_adapters.parsers.ole_chains import refuse_loops
+from corpusmesh_adapters.parsers.ole_chains import stream_names
 from corpusmesh_adapters.parsers.packages import open_package, read_member, refuse_entities
 from corpusmesh_core.documents import BlockKind, CellSpan, ParsedDocument
 
@@ -39,7 +39,7 @@ def parse_spreadsheet(source: Source, media_type: Format) -> ParsedDocument:
             elif b"manifest:encryption-data" in read_member(package, "META-INF/manifest.xml"):
                 raise encrypted("an OpenDocument password")
     else:
-        refuse_loops(source.content)
+        stream_names(source.content)  # calamine follows a circle of sectors for ever
     workbook = _open(source.content)
     builder = DocumentBuilder(media_type, source.limits)
     sheets = [entry for entry in workbook.sheets_metadata if entry.typ == SheetTypeEnum.WorkSheet]
