@@ -1,10 +1,12 @@
 """DOC, PPT and MSG: files of the old container, written here byte by byte."""
 
+import io
 import struct
 
 import pytest
 
 from corpusmesh_adapters.parsers.builder import Source
+from corpusmesh_adapters.parsers.ole_properties import summary_of
 from corpusmesh_adapters.parsers.router import parse_source
 from corpusmesh_core.documents import CellSpan
 from corpusmesh_core.errors import DocumentError
@@ -474,3 +476,27 @@ def test_msg_mails_in_mails_are_read_to_the_depth_that_is_allowed():
     assert "body 2" in text
     assert "body 1" not in text
     assert any("max_attachment_depth" in warning for warning in document.warnings)
+
+
+def test_a_property_set_that_claims_more_than_it_holds_is_read_as_far_as_it_goes() -> None:
+    title = struct.pack("<II", 0x1E, 6) + b"Title\0\0\0"
+    endless = struct.pack("<II", 0x101E, 0xFFFFFFFF)
+    entries = struct.pack("<IIIIII", 2, 32, 7, 32 + len(title), 12, 4_000_000_000)
+    section = struct.pack("<II", 64, 0xFFFFFFF0) + entries + title + endless
+    stream = b"\xfe\xff" + bytes(42) + struct.pack("<I", 48) + section
+
+    class Container:
+        def exists(self, name: str) -> bool:
+            return True
+
+        def get_size(self, name: str) -> int:
+            return len(stream)
+
+        def openstream(self, name: str) -> io.BytesIO:
+            return io.BytesIO(stream)
+
+    # A thousand entries are looked for, and the bytes end long before: nothing is believed of such a set.
+    assert summary_of(Container()) == {}
+    honest = struct.pack("<II", 64, 1) + struct.pack("<II", 2, 16) + title
+    stream = b"\xfe\xff" + bytes(42) + struct.pack("<I", 48) + honest
+    assert summary_of(Container()) == {"title": "Title"}

@@ -7,16 +7,15 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 import olefile
 
 from corpusmesh_adapters.parsers.builder import DocumentBuilder, Source, one_line
-from corpusmesh_adapters.parsers.encodings import decode
 from corpusmesh_adapters.parsers.failures import corrupt
 from corpusmesh_adapters.parsers.figures import add_figure
 from corpusmesh_adapters.parsers.formats import Format
 from corpusmesh_adapters.parsers.grids import EdgeCell, grid_from_edges
+from corpusmesh_adapters.parsers.ole_properties import summary_of
 from corpusmesh_adapters.parsers.word97_streams import (
     ENDNOTE_PLACES,
     ENDNOTE_TEXTS,
@@ -100,7 +99,7 @@ def parse_doc(source: Source) -> ParsedDocument:
     try:
         with olefile.OleFileIO(io.BytesIO(source.content)) as container:
             streams = open_word(container, source.limits)
-            metadata = _metadata(container)
+            metadata = summary_of(container)
     except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
         raise corrupt(f"its Word streams cannot be read ({type(error).__name__})") from error
     builder = DocumentBuilder(Format.DOC, source.limits, keep_pictures=source.options.keep_pictures)
@@ -313,22 +312,3 @@ def _without_field_sources(text: str) -> str:
     if not any(in_source):
         parts.append(text[position:])
     return "".join(parts)
-
-
-def _metadata(container: "olefile.OleFileIO[Any]") -> dict[str, str]:
-    try:
-        properties: Any = container.get_metadata()
-    except (OSError, ValueError, IndexError, TypeError, struct.error, AttributeError):
-        return {}
-    found: dict[str, str] = {}
-    for key in ("title", "author", "subject", "keywords"):
-        value = getattr(properties, key, None)
-        if isinstance(value, bytes) and value.strip(b"\0 "):
-            page = f"cp{properties.codepage}" if isinstance(properties.codepage, int) else ""
-            found[key] = decode(value.strip(b"\0"), page).text
-        elif isinstance(value, str):
-            found[key] = value
-    created = properties.create_time
-    if created is not None and hasattr(created, "isoformat") and created.year > 1980:
-        found["created"] = created.isoformat()
-    return found
