@@ -1,4 +1,4 @@
-"""Running heads and feet of a PDF: told from text that returns on every page because it is the text."""
+"""Where lines and tables of a PDF belong: running heads apart from text, tables where they stand."""
 
 import io
 
@@ -64,3 +64,23 @@ def test_a_page_without_a_body_does_not_make_text_of_its_running_head():
     document = parse(*bodies, page(6))
     assert texts(document, HEAD, FOOT) == ["The harbour book, part 1", "Page 1"]
     assert len(texts(document)) == 5
+
+
+def test_a_table_that_the_file_writes_last_stands_behind_its_caption():
+    stream = io.BytesIO()
+    canvas = Canvas(stream, pagesize=A4)
+    lines = {
+        "Table 1: Boats of the harbour": 720,
+        "What the boats bring is told below the table, at length.": 580,
+        "Who brings it is told here.": 500,
+    }
+    for text, y in lines.items():
+        canvas.drawString(72, y, text)
+    canvas.grid((72, 172, 272), (700, 680, 660))
+    for x, y, text in ((76, 686, "Boat"), (176, 686, "Length"), (76, 666, "Heron"), (176, 666, "12 m")):
+        canvas.drawString(x, y, text)
+    canvas.showPage()
+    canvas.save()
+    document = parse_source(Source(stream.getvalue(), "a.pdf", NEVER))
+    assert [block.kind for block in document.blocks[:2]] == [BlockKind.CAPTION, BlockKind.TABLE]
+    assert [block.text for block in document.blocks[2:]] == list(lines)[1:]

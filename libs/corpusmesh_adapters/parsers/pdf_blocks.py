@@ -84,7 +84,7 @@ def _sheets(pages: Sequence[Page]) -> list[_Sheet]:
                     seen.add(bare)
                     is_head = line.box.top < page.frame.height / 2
                     edges.append((BlockKind.HEADER if is_head else BlockKind.FOOTER, line))
-        sheets.append(_Sheet(page, edges, [*page.blocks, *_with_tables(body, page.tables)]))
+        sheets.append(_Sheet(page, edges, [*page.blocks, *_settled(_with_tables(body, page.tables))]))
     return sheets
 
 
@@ -106,6 +106,22 @@ def _with_tables(lines: Sequence[Line], tables: Sequence[Table]) -> Iterator[Par
                 waiting.remove(table)
                 yield table
     yield from group_lines(run)
+
+
+def _settled(parts: Iterator[Paragraph | Table]) -> list[Paragraph | Table]:
+    """Put tables that the file writes behind the text around them before what stands below them."""
+    settled: list[Paragraph | Table] = []
+    for part in parts:
+        place = len(settled)
+        while isinstance(part, Table) and place and _is_below(settled[place - 1], part.box):
+            place -= 1
+        settled.insert(place, part)
+    return settled
+
+
+def _is_below(part: Paragraph | Table, box: Box) -> bool:
+    boxes = (part.box,) if isinstance(part, Table) else part.boxes
+    return all(each.top >= box.bottom and each.left < box.right and each.right > box.left for each in boxes)
 
 
 def _parted(line: Line, tables: Sequence[Table]) -> list[Line]:
