@@ -88,6 +88,16 @@ def test_lists_and_tables_in_cells_are_text_of_the_cell_and_a_frame_is_no_table(
     assert shown(parse(document)) == [("table", 0, "a item | c0 c1 c2 c3"), ("paragraph", 0, "Framed text")]
 
 
+def test_one_column_is_a_table_unless_headings_in_it_make_it_the_layout_of_a_page():
+    document = docx.Document()
+    for cell, text in zip(document.add_table(2, 1).columns[0].cells, ("a", "b"), strict=True):
+        cell.text = text
+    layout = document.add_table(2, 1)
+    layout.cell(0, 0).add_paragraph("Chapter", style="Heading 1")
+    layout.cell(1, 0).text = "its text"
+    assert shown(parse(document)) == [("table", 0, "a\nb"), ("heading", 1, "Chapter"), ("paragraph", 0, "its text")]
+
+
 def test_pages_end_where_the_document_says_so():
     document = docx.Document()
     document.add_paragraph("one")

@@ -140,6 +140,24 @@ class WordStyles:
             label = ""  # "2.1" before a heading is its place in the outline, which its level says already
         return ParagraphRole(kind, level, label, breaks)
 
+    def is_heading(self, properties: etree._Element | None) -> bool:
+        """Say whether a paragraph is a heading, without counting it.
+
+        Args:
+            properties: Its `pPr`.
+
+        Returns:
+            True if it or its style has an outline level.
+        """
+        outline = _level(_find(properties, "outlineLvl"))
+        style_id = value(_find(properties, "pStyle"))
+        for _ in range(_MAX_BASES):
+            style = self._styles.get(style_id)
+            if outline is not None or style is None:
+                break
+            outline, style_id = style.outline_level, style.based_on
+        return outline is not None and outline < _MAX_HEADING_LEVEL
+
     def _label(self, number: str, depth: int) -> str:
         abstract = self._abstract_of.get(number, "")
         levels = self._levels.get(abstract, {})

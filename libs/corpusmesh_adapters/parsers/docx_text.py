@@ -288,8 +288,8 @@ class WordText:
     def _add_table(self, table: etree._Element) -> None:
         rows = list(_children(table, f"{W}tr"))
         cells_of = [list(_children(row, f"{W}tc")) for row in rows]
-        if all(len(cells) <= 1 for cells in cells_of):
-            # A frame around text, not a table.
+        if all(len(cells) <= 1 for cells in cells_of) and (len(rows) == 1 or self._has_heading(table)):
+            # A frame around text, or the layout of a page, not a table.
             for cells in cells_of:
                 for cell in cells:
                     self._add_content(cell)
@@ -307,6 +307,9 @@ class WordText:
         leading = next((index for index, is_header in enumerate(headers) if not is_header), 0)
         self._builder.add_table(grid.rows, spans=grid.spans, header_row_count=leading or None, page=page)
         self._add_attached(inline, page)
+
+    def _has_heading(self, table: etree._Element) -> bool:
+        return any(self._styles.is_heading(each.find(f"{W}pPr")) for each in table.iter(f"{W}p"))
 
     def _add_cell(self, grid: Grid, cell: etree._Element, inline: _Inline) -> None:
         properties = cell.find(f"{W}tcPr")
