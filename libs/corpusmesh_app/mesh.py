@@ -20,8 +20,8 @@ from corpusmesh_app.wiring import (
     identity_signer,
     make_rng,
     open_adapters,
-    password_sealer,
     page_embedding_backend,
+    password_sealer,
 )
 from corpusmesh_app.working import run_worker
 from corpusmesh_core.errors import InvalidArgumentError
@@ -165,7 +165,7 @@ class Process:
         return PreviewTools(
             parser=parser,
             counter=lambda: embedding_tokenizer(self._settings),
-            max_bytes=section.max_preview_bytes,
+            limits=section.parse_limits.limits(max_bytes=section.max_preview_bytes),
             max_waiting=section.max_previews,
             max_seconds=section.preview_timeout_seconds,
         )

@@ -13,7 +13,7 @@ from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.wiring import Adapters, chat_model, password_sealer
 from corpusmesh_core.orchestration.values import Policy
 from corpusmesh_core.ports.embedding import TextTokenizer
-from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits
+from corpusmesh_core.ports.parsing import DocumentParser
 from corpusmesh_ingest.enriching import Enricher, EnrichLimits
 from corpusmesh_ingest.module import StageTools, ingest_stages
 from corpusmesh_ingest.syncing.scheduler import SyncScheduler
@@ -67,7 +67,7 @@ async def run_worker(
         adapters.stores,
         StageTools(
             parser=parser,
-            parse_limits=ParseLimits(max_bytes=section.max_document_bytes),
+            parse_limits=section.parse_limits.limits(max_bytes=section.max_document_bytes),
             unseal=password_sealer(settings).unseal,
             counter=tokenizer,
             embedder_max_tokens=adapters.embedder.max_input_tokens,

@@ -16,7 +16,7 @@ from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as knowledge_base_pb
 from corpusmesh_core.chunking import WordTokenCounter
 from corpusmesh_core.documents import Block, BlockKind, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError, OverloadedError
-from corpusmesh_core.ports.parsing import ParseOptions, RecognitionMode
+from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions, RecognitionMode
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import Access, Identity, Role, Scope, VersionRow, VersionState, knowledge_base_not_found
 from corpusmesh_ingest.artefacts import Reading, pack_readings
@@ -81,7 +81,7 @@ class Bench:
         tools = PreviewTools(
             parser=cast(Any, self.parser),
             counter=WordTokenCounter,
-            **{"max_bytes": 1000, "max_waiting": 2, "max_seconds": 30.0, **limits},
+            **{"limits": ParseLimits(max_bytes=1000, max_pages=7), "max_waiting": 2, "max_seconds": 30.0, **limits},
         )
         versions = VersionReader(stores, stores)
         self.previewer = Previewer(tools, knowledge_bases=stores, versions=versions, objects=stores, embedder=stores)
@@ -121,6 +121,7 @@ async def test_a_version_is_read_anew_under_other_settings_with_the_password() -
     (options,) = bench.parser.options
     assert (options.recognition, options.password) == (RecognitionMode.NEVER, "open")
     assert "open" not in repr(options)
+    assert (options.limits.max_pages, options.limits.wall_seconds) == (7, 30)
 
 
 async def test_settings_of_the_version_go_before_those_of_the_knowledge_base() -> None:

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from corpusmesh_ingest.parse_limits import ParseLimitSettings
 from corpusmesh_ingest.syncing.config import SourceSettings
 from corpusmesh_runtime.config import Section, ServerSettings
 from corpusmesh_runtime.housekeeper import HousekeeperSettings
@@ -29,6 +30,8 @@ class IngestSettings(Section):
     """Bytes of originals that one task covers; a larger document is a task of its own."""
     parse_processes: int = Field(default=2, ge=1)
     """Parser processes."""
+    parse_limits: ParseLimitSettings = ParseLimitSettings()
+    """What one document may cost while it is read."""
     embed_batch_texts: int = Field(default=128, ge=1, le=256)
     """Texts of one call to the embed service."""
     embed_calls_in_flight: int = Field(default=2, ge=1)

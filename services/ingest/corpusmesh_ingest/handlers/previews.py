@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
 from corpusmesh_core.chunking import chunk_with_warnings
@@ -36,14 +36,14 @@ class PreviewTools:
     Attributes:
         parser: A parser pool of its own, so that looking waits for no run and holds none up.
         counter: Gives the embedder's tokenizer; called once, in a thread.
-        max_bytes: Largest original that is read for a preview.
+        limits: What a document may cost; `max_bytes` is the largest original that is read for a preview.
         max_waiting: Previews at once, the waiting ones included.
         max_seconds: Longest time of one.
     """
 
     parser: DocumentParser
     counter: Callable[[], TextTokenizer]
-    max_bytes: int
+    limits: ParseLimits
     max_waiting: int
     max_seconds: float
 
@@ -155,16 +155,16 @@ class Previewer:
                     return reading.document
             except NotFoundError:
                 pass
-        if version.size_bytes > self._tools.max_bytes:
+        if version.size_bytes > self._tools.limits.max_bytes:
             raise InvalidArgumentError(
                 "PREVIEW_TOO_LARGE",
-                f"a preview that reads the original anew takes at most {self._tools.max_bytes} bytes",
+                f"a preview that reads the original anew takes at most {self._tools.limits.max_bytes} bytes",
                 field="version",
-                limit_bytes=self._tools.max_bytes,
+                limit_bytes=self._tools.limits.max_bytes,
             )
         content = await self._objects.get(
             original_key(version.tenant_id, version.original_sha256),
-            max_byte_count=self._tools.max_bytes,
+            max_byte_count=self._tools.limits.max_bytes,
             sha256=version.original_sha256,
             timeout_seconds=self._tools.max_seconds,
         )
@@ -172,7 +172,8 @@ class Previewer:
 
     async def _parse(self, content: bytes, display_name: str, config: Config, password: str) -> ParsedDocument:
         seconds = max(1, int(self._tools.max_seconds))
-        limits = ParseLimits(max_bytes=self._tools.max_bytes, cpu_seconds=seconds, wall_seconds=seconds)
+        own = self._tools.limits
+        limits = replace(own, cpu_seconds=min(own.cpu_seconds, seconds), wall_seconds=min(own.wall_seconds, seconds))
         options = ParseSection.of(config).options(limits, password=password or None)
         return await self._tools.parser.parse(
             content, display_name=display_name, options=options, deadline_seconds=self._tools.max_seconds
