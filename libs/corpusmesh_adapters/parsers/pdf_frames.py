@@ -65,9 +65,19 @@ class Frame:
         Returns:
             Left, top, right and bottom of what of it is displayed.
         """
-        x0, y0 = self._point(max(left, self.left), max(bottom, self.bottom))
-        x1, y1 = self._point(min(right, self.right), min(top, self.top))
-        return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+        left, right = max(left, self.left), min(right, self.right)
+        bottom, top = max(bottom, self.bottom), min(top, self.top)
+        if left > right:
+            left, right = right, left
+        if bottom > top:
+            bottom, top = top, bottom
+        if self.rotation == 90:
+            return bottom - self.bottom, left - self.left, top - self.bottom, right - self.left
+        if self.rotation == 180:
+            return self.right - right, bottom - self.bottom, self.right - left, top - self.bottom
+        if self.rotation == 270:
+            return self.top - top, self.right - right, self.top - bottom, self.right - left
+        return left - self.left, self.top - top, right - self.left, self.top - bottom
 
     def holds(self, left: float, bottom: float, right: float, top: float) -> bool:
         """Say whether all of a rectangle lies on an upright page: the common case, where mapping it is a subtraction.
@@ -102,15 +112,6 @@ class Frame:
             False if all of it lies beside the page.
         """
         return right >= self.left and left <= self.right and top >= self.bottom and bottom <= self.top
-
-    def _point(self, x: float, y: float) -> tuple[float, float]:
-        if self.rotation == 90:
-            return y - self.bottom, x - self.left
-        if self.rotation == 180:
-            return self.right - x, y - self.bottom
-        if self.rotation == 270:
-            return self.top - y, self.right - x
-        return x - self.left, self.top - y
 
 
 @dataclass(slots=True)
