@@ -202,6 +202,18 @@ def test_one_caption_belongs_to_one_picture_and_none_to_that_of_another_page() -
     assert [entry.text for entry in caption_pictures(blocks, ())] == [f"{IMAGE_CAPTION_PREFIX} Figure 1 One"]
 
 
+def test_a_picture_stands_behind_no_chunk_of_a_later_page_when_people_changed_the_right_one() -> None:
+    blocks = (
+        block(BlockKind.PARAGRAPH, "Prices of rooms"),
+        figure("A bar chart", "figure-1-1"),
+        block(BlockKind.PARAGRAPH, "Rules", page=2),
+    )
+    changed = Chunk(0, "What a night costs", (), 1, (), 3, is_edited=True)
+    later = Chunk(1, "Rules, and again: prices of rooms", (), 2, (), 3)
+    made = caption_pictures(blocks, (changed, later))
+    assert [entry.page for entry in made] == [1, 1, 2]
+
+
 RECORDS = st.builds(
     Derived,
     kind=st.sampled_from(sorted(DERIVED_KINDS)),

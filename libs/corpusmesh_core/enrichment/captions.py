@@ -65,7 +65,7 @@ def caption_pictures(blocks: Sequence[Block], chunks: Sequence[Chunk]) -> tuple[
             described[place] = _described(ordered[place], figure)
         elif figure.text:
             beside = showing.get(figure.block.picture) if figure.block.picture else None
-            after = _after(figure.index, places) if beside is None else beside + 1
+            after = _after(figure, places, ordered) if beside is None else beside + 1
             inserted.append((after, _own_chunk(figure)))
     # From the end on, so that an insertion moves no place that is still to come.
     inserted.sort(key=itemgetter(0))
@@ -153,9 +153,13 @@ def _own_chunk(figure: _Figure) -> Chunk:
     )
 
 
-def _after(index: int, places: Sequence[range]) -> int:
-    """Say where a chunk for a block goes: behind the chunk that holds the nearest block before it."""
-    for before in range(index - 1, -1, -1):
-        if places[before]:
-            return places[before][-1] + 1
-    return 0
+def _after(figure: _Figure, places: Sequence[range], chunks: Sequence[Chunk]) -> int:
+    """Say where a chunk for a picture goes: behind the chunk that holds the nearest block before it.
+
+    Words that stand twice may have led to a chunk of a later page, above all where people changed the right one.
+    """
+    before = range(figure.index - 1, -1, -1)
+    after = next((places[index][-1] + 1 for index in before if places[index]), 0)
+    while after > 0 and figure.block.page and chunks[after - 1].page > figure.block.page:
+        after -= 1
+    return after
