@@ -139,7 +139,7 @@ async def preview(
             "page_count": made.page_count,
             "warnings": list(made.warnings),
         },
-        _render_chunks(session, made.chunks, made.total_size),
+        _render_chunks(session, made.chunks, made.total_size, warnings=made.warnings),
     )
 
 
@@ -369,7 +369,9 @@ def _state_of(chunk: "Chunk") -> str:
     return ", ".join(word for word, holds in (("edited", chunk.edited), ("off", not chunk.enabled)) if holds)
 
 
-def _render_chunks(session: Session, chunks: "Sequence[Chunk]", total: int) -> "Callable[[Console], None]":
+def _render_chunks(
+    session: Session, chunks: "Sequence[Chunk]", total: int, *, warnings: "Sequence[str]" = ()
+) -> "Callable[[Console], None]":
     rows = [
         (
             chunk.name.rsplit("/", 1)[-1] or chunk.position,
@@ -385,5 +387,7 @@ def _render_chunks(session: Session, chunks: "Sequence[Chunk]", total: int) -> "
         session.output.table(("CHUNK", "PAGE", "TOKENS", "", "TEXT"), rows, empty="No chunk.")(console)
         if len(rows) < total:
             console.print(f"{len(rows)} of {total} chunks")
+        for warning in warnings:
+            console.print(f"Warning: {warning}", markup=False)
 
     return render

@@ -396,7 +396,17 @@ def _render_versions(session: Session, history: "list[Version]") -> Callable[...
         )
         for entry in history
     ]
-    return session.output.table(_VERSION_COLUMNS, rows, empty="No version.")
+
+    def render(console: "Console") -> None:
+        session.output.table(_VERSION_COLUMNS, rows, empty="No version.")(console)
+        for entry in history:
+            label = f"Version {entry.name.rsplit('/', 1)[-1]}"
+            if entry.HasField("error"):
+                console.print(f"{label} failed: {entry.error.message}", markup=False)
+            for warning in entry.warnings:
+                console.print(f"{label}, warning: {warning}", markup=False)
+
+    return render
 
 
 def _render_access(session: Session, entry: "DocumentAccess") -> Callable[..., None]:

@@ -102,7 +102,8 @@ def _renderer(session: Session, report: "IngestReport") -> "Callable[[Console], 
             if error is not None:
                 failed.append((document.display_name, error.reason, error.message))
         summary = ", ".join(f"{count} {state}" for state, count in counts.items())
-        console.print(f"{len(report.documents)} documents: {summary}")
+        noun = "document" if len(report.documents) == 1 else "documents"
+        console.print(f"{len(report.documents)} {noun}: {summary}")
         if failed:
             session.output.table(("FAILED", "REASON", "WHY"), failed[:_SHOWN_FAILURES], empty="")(console)
             if len(failed) > _SHOWN_FAILURES:
