@@ -22,7 +22,8 @@ def encrypted(detail: str = "") -> DocumentError:
     """
     return DocumentError(
         "DOCUMENT_ENCRYPTED",
-        f"The document is encrypted{f' ({detail})' if detail else ''}. Remove the protection and upload it again.",
+        f"The document is encrypted{f' ({detail})' if detail else ''}. "
+        "Upload it again with its password, or without the protection.",
         detail=detail,
     )
 
