@@ -276,7 +276,7 @@ def _laid_out(grid: Grid, texts: Sequence[str], box: Box, direction: int) -> Tab
     header = _header_row_count(cells, rows, columns)
     edges = grid.lefts if direction in (0, 2) else grid.tops
     table = Table(box, tuple(map(tuple, grid_rows)), boxes, header, tuple(spans), edges)
-    return _split_rows(table)
+    return _split_rows(table, direction)
 
 
 def _row_boxes(grid: Grid, box: Box, direction: int) -> tuple[Box, ...]:
@@ -307,7 +307,7 @@ def _header_row_count(cells: Sequence[_Written], rows: int, columns: int) -> int
     return end if (parted or labelled) and end < rows and end <= _MAX_HEADER_ROWS else None
 
 
-def _split_rows(table: Table) -> Table:
+def _split_rows(table: Table, direction: int) -> Table:
     """Part rows that rulings enclose together: where at least three cells have the same three lines or more."""
     heights = [_parted_height(table, index, row) for index, row in enumerate(table.rows)]
     if max(heights) == 1:
@@ -318,17 +318,30 @@ def _split_rows(table: Table) -> Table:
     for height, row, box in zip(heights, table.rows, table.row_boxes, strict=True):
         lines = [cell.split("\n") if cell else [""] * height for cell in row]
         rows.extend(zip(*lines, strict=True) if height > 1 else [row])
-        step = (box.bottom - box.top) / height
-        boxes.extend(
-            _edges_box(box.page, box.left, box.top + step * part, box.right, box.top + step * (part + 1))
-            for part in range(height)
-        )
+        boxes.extend(_parts_of_row(box, height, direction))
     spans = [
         CellSpan(starts[span.row], span.column, starts[span.row + span.row_count] - starts[span.row], span.column_count)
         for span in table.spans
         if span.row_count > 1 or heights[span.row] == 1
     ]
     return replace(table, rows=tuple(rows), row_boxes=tuple(boxes), spans=tuple(spans))
+
+
+def _parts_of_row(box: Box, count: int, direction: int) -> list[Box]:
+    """Part the box of a row into rows of equal height, in the order in which they are read."""
+    if direction in (0, 2):
+        step = (box.bottom - box.top) / count
+        parts = [
+            _edges_box(box.page, box.left, box.top + step * part, box.right, box.top + step * (part + 1))
+            for part in range(count)
+        ]
+    else:
+        step = (box.right - box.left) / count
+        parts = [
+            _edges_box(box.page, box.left + step * part, box.top, box.left + step * (part + 1), box.bottom)
+            for part in range(count)
+        ]
+    return parts if direction in (0, 1) else parts[::-1]
 
 
 def _parted_height(table: Table, index: int, row: Sequence[str]) -> int:
