@@ -109,7 +109,7 @@ def _read(package: zipfile.ZipFile, member: zipfile.ZipInfo, source: Source) -> 
         raise encrypted("a password of the archive") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
         if is_encrypted_member(member):
-            raise encrypted("in a way that is not read here") from error
+            raise encrypted("in a way that is not read here", password_helps=False) from error
         raise DocumentError(
             "DOCUMENT_CORRUPT", f"It cannot be unpacked ({type(error).__name__}).", detail=type(error).__name__
         ) from error

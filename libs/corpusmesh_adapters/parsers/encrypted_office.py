@@ -31,5 +31,7 @@ def decrypt_office(source: Source) -> Source:
     except InvalidKeyError as error:
         raise encrypted("the given password does not open it") from error
     except (DecryptionError, FileFormatError, ParseError, ValueError, NotImplementedError, OSError, KeyError) as error:
-        raise encrypted("with an algorithm or key length that is not read here, so no password opens it") from error
+        raise encrypted(
+            "with an algorithm or key length that is not read here, so no password opens it", password_helps=False
+        ) from error
     return source.replaced(opened.getvalue())

@@ -53,7 +53,7 @@ def parse_epub(source: Source) -> ParsedDocument:
     with open_package(source.content, source.limits) as package:
         names = set(package.namelist())
         if _ENCRYPTION in names and not _only_fonts(xml_root(read_member(package, _ENCRYPTION))):
-            raise encrypted("by digital rights management")
+            raise encrypted("by digital rights management", password_helps=False)
         root_name = _root_name(package)
         root = xml_root(read_member(package, root_name), allow_document_type=True)
         items = _manifest(root, posixpath.dirname(root_name))

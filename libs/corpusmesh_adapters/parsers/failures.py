@@ -11,19 +11,20 @@ SUPPORTED = (
 """The formats of this build, as text for a person."""
 
 
-def encrypted(detail: str = "") -> DocumentError:
+def encrypted(detail: str = "", *, password_helps: bool = True) -> DocumentError:
     """Make the error of a document that needs a password.
 
     Args:
         detail: What kind of protection, or why the given password did not help.
+        password_helps: Whether documents with this protection are read where their password is given.
 
     Returns:
         DOCUMENT_ENCRYPTED.
     """
+    advice = "with its password, or without the protection" if password_helps else "without the protection"
     return DocumentError(
         "DOCUMENT_ENCRYPTED",
-        f"The document is encrypted{f' ({detail})' if detail else ''}. "
-        "Upload it again with its password, or without the protection.",
+        f"The document is encrypted{f' ({detail})' if detail else ''}. Upload it again {advice}.",
         detail=detail,
     )
 

@@ -50,7 +50,7 @@ def parse_odf(source: Source, media_type: Format) -> ParsedDocument:
         names = set(package.namelist())
         manifest = "META-INF/manifest.xml"
         if manifest in names and b"encryption-data" in read_member(package, manifest):
-            raise encrypted("an OpenDocument password")
+            raise encrypted("an OpenDocument password", password_helps=False)
         root = xml_root(read_member(package, "content.xml"))
         styles = xml_root(read_member(package, "styles.xml")) if "styles.xml" in names else None
         builder = DocumentBuilder(media_type, source.limits, keep_pictures=source.options.keep_pictures)

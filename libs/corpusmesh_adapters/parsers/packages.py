@@ -60,7 +60,7 @@ def open_package(content: bytes, limits: ParseLimits, *, allow_encrypted: bool =
         raise over_limit("max_uncompressed_bytes", limits.max_uncompressed_bytes, f"it unpacks to {unpacked} bytes")
     for member in members:
         if member.flag_bits & _ENCRYPTED_FLAG and not allow_encrypted:
-            raise encrypted("its package members are encrypted")
+            raise encrypted("its package members are encrypted", password_helps=False)
         ratio = member.file_size // max(member.compress_size, 1)
         if member.file_size > _RATIO_FLOOR_BYTES and ratio > limits.max_compression_ratio:
             raise over_limit(

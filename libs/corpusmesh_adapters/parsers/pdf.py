@@ -86,7 +86,7 @@ def _open(source: Source) -> pdfium.PdfDocument:
             detail = "the given password does not open it" if source.options.password else "it needs a password to open"
             raise encrypted(detail) from error
         if code == pdfium_c.FPDF_ERR_SECURITY:
-            raise encrypted("in a way that is not read here") from error
+            raise encrypted("in a way that is not read here", password_helps=False) from error
         raise corrupt("its structure cannot be read, as after an interrupted transfer") from error
     return pdf
 

@@ -95,7 +95,7 @@ def _slides(stream: bytes, user: bytes) -> tuple[list[_Slide], dict[int, list[in
         raise corrupt("it does not say where its last edit lies")
     token, edit = struct.unpack_from("<II", user, 12)
     if token == _ENCRYPTED_TOKEN:
-        raise encrypted("a PowerPoint password")
+        raise encrypted("a PowerPoint password", password_helps=False)
     places, document = _places(stream, edit)
     slides: list[_Slide] = []
     notes: dict[int, list[int]] = {}

@@ -37,7 +37,7 @@ def parse_spreadsheet(source: Source, media_type: Format) -> ParsedDocument:
             if media_type is Format.XLSX:
                 refuse_entities(package)
             elif b"manifest:encryption-data" in read_member(package, "META-INF/manifest.xml"):
-                raise encrypted("an OpenDocument password")
+                raise encrypted("an OpenDocument password", password_helps=False)
     else:
         stream_names(source.content)  # calamine follows a circle of sectors for ever
     workbook = _open(source.content)
@@ -63,7 +63,7 @@ def _open(content: bytes) -> CalamineWorkbook:
     try:
         return load_workbook(io.BytesIO(content))
     except PasswordError as error:
-        raise encrypted("a workbook password") from error
+        raise encrypted("a workbook password", password_helps=False) from error
     except (CalamineError, OSError, ValueError) as error:
         raise corrupt(f"its workbook cannot be opened ({type(error).__name__})") from error
 

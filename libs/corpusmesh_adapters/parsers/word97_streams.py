@@ -186,7 +186,7 @@ def open_word(container: "OleFileIO[Any]", limits: ParseLimits) -> WordStreams:
         raise corrupt("its Word header is missing")
     version, flags = struct.unpack_from("<H", main, 2)[0], struct.unpack_from("<H", main, 10)[0]
     if flags & _ENCRYPTED:
-        raise encrypted("a Word password")
+        raise encrypted("a Word password", password_helps=False)
     if version < _FIRST_WORD_97:
         return _word_95(main)
     name = "1Table" if flags & _SECOND_TABLE else "0Table"
