@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from corpusmesh_core.documents import Box
 from corpusmesh_core.ports.index import Candidate
-from corpusmesh_core.ranking import LegScore, RankedCandidate, ScoreExplanation, page_image_id, rescore_by_pages
+from corpusmesh_core.ranking import LegScore, RankedCandidate, ScoreExplanation, page_image_ids, rescore_by_pages
 from corpusmesh_core.records import Ordinal, Record, RecordKind
 
 _LEG = LegScore(raw=1.0, rank=1, similarity=0.5, is_filled_in=False)
@@ -22,10 +23,20 @@ def _page(page: int) -> Record:
     return _record(f"7-page_image-{page}", page, RecordKind.PAGE_IMAGE)
 
 
-def test_page_image_id_is_that_of_the_page_on_which_a_record_begins() -> None:
-    assert page_image_id(_record("7-0", 3)) == "7-page_image-3"
-    assert page_image_id(_record("7-0", 0)) == ""
-    assert page_image_id(replace(_record("7-0", 3), document_id="")) == ""
+def test_page_image_ids_are_those_of_all_pages_on_which_a_record_stands() -> None:
+    assert page_image_ids(_record("7-0", 3)) == ("7-page_image-3",)
+    boxes = (Box(3, 0, 0, 1, 1), Box(4, 0, 0, 1, 1), Box(4, 0, 2, 1, 3))
+    assert page_image_ids(replace(_record("7-0", 3), boxes=boxes)) == ("7-page_image-3", "7-page_image-4")
+    assert page_image_ids(_record("7-0", 0)) == ()
+    assert page_image_ids(replace(_record("7-0", 3), document_id="")) == ()
+
+
+def test_of_several_pages_the_best_one_counts() -> None:
+    across = replace(_record("7-0", 1), boxes=(Box(1, 0, 0, 1, 1), Box(2, 0, 0, 1, 1)))
+    scores = {"7-page_image-1": 0.2, "7-page_image-2": 0.8}
+    (item,) = rescore_by_pages([_ranked(across, 0.4)], [], scores, weight=0.5, similarity_threshold=0.0)
+    assert item.explanation.page_similarity == 0.8
+    assert item.similarity == pytest.approx(0.6)
 
 
 def test_a_page_that_looks_right_lifts_what_stands_on_it_and_comes_along() -> None:

@@ -3,7 +3,7 @@
 from corpusmesh_core.ranking.fusion import fuse_min_max, fuse_ranks, fuse_weighted, fuse_z_scores
 from corpusmesh_core.ranking.late_interaction import PageVectors, max_sim, pack_pages, quantize, unpack_page
 from corpusmesh_core.ranking.options import Fusion, RankingOptions, VectorScale
-from corpusmesh_core.ranking.pages import page_image_id, rescore_by_pages
+from corpusmesh_core.ranking.pages import page_image_ids, rescore_by_pages
 from corpusmesh_core.ranking.paging import Page, page_of
 from corpusmesh_core.ranking.scoring import LegScore, RankedCandidate, ScoreExplanation, rank_candidates
 from corpusmesh_core.ranking.signals import inverse_document_frequencies, scale_cosines, term_coverage
@@ -24,7 +24,7 @@ __all__ = [
     "inverse_document_frequencies",
     "max_sim",
     "pack_pages",
-    "page_image_id",
+    "page_image_ids",
     "page_of",
     "quantize",
     "rank_candidates",

@@ -8,18 +8,19 @@ from corpusmesh_core.ranking.scoring import BELOW_THRESHOLD, LegScore, RankedCan
 from corpusmesh_core.records import Record, RecordKind, derived_record_id
 
 
-def page_image_id(record: Record) -> str:
-    """Name the record of the page image on which a record begins.
+def page_image_ids(record: Record) -> tuple[str, ...]:
+    """Name the records of the page images on which a record stands.
 
     Args:
         record: Any record of a document version.
 
     Returns:
-        The id; "" for a record without a page.
+        The ids, by page; none for a record without a page.
     """
     if record.page < 1 or not record.document_id:
-        return ""
-    return derived_record_id(record.publisher, RecordKind.PAGE_IMAGE, str(record.page))
+        return ()
+    pages = sorted({record.page, *(box.page for box in record.boxes)})
+    return tuple(derived_record_id(record.publisher, RecordKind.PAGE_IMAGE, str(page)) for page in pages)
 
 
 def rescore_by_pages(
@@ -40,14 +41,16 @@ def rescore_by_pages(
         similarity_threshold: Candidates below it are dropped.
 
     Returns:
-        Candidates and pages: similarity is (1 - weight) * similarity + weight * page score where a page was looked at.
+        Candidates and pages: similarity is (1 - weight) * similarity + weight * page score where a page was looked at;
+        of several pages the best one counts.
         A page that was no candidate takes the similarity of the best candidate on it. Kept ones first, best first;
         equal scores keep their order.
     """
     best: dict[str, RankedCandidate] = {}
     for item in ranked:
         if item.is_kept:
-            best.setdefault(page_image_id(item.candidate.record), item)
+            for page_id in page_image_ids(item.candidate.record):
+                best.setdefault(page_id, item)
     candidates = [*ranked]
     known = {item.candidate.record.record_id for item in ranked}
     for page in pages:
@@ -76,12 +79,12 @@ def _as_candidate(page: Record, similarity: float) -> RankedCandidate:
 def _mixed(
     item: RankedCandidate, scores: Mapping[str, float], weight: float, similarity_threshold: float
 ) -> RankedCandidate:
-    score = scores.get(page_image_id(item.candidate.record))
+    looked_at = [scores[page_id] for page_id in page_image_ids(item.candidate.record) if page_id in scores]
     before = item.explanation
-    if score is None:
+    if not looked_at:
         # Two scales cannot be put in one order: a candidate that was not looked at is ordered by its similarity too.
         return RankedCandidate(item.candidate, replace(before, order_score=before.similarity))
-    page_similarity = min(max(score, 0.0), 1.0)
+    page_similarity = min(max(0.0, *looked_at), 1.0)
     similarity = (1.0 - weight) * before.similarity + weight * page_similarity
     dropped = before.dropped_because or ("" if similarity >= similarity_threshold else BELOW_THRESHOLD)
     return RankedCandidate(

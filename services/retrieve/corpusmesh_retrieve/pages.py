@@ -14,7 +14,7 @@ from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError, NotFou
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.page_embedding import PageEmbedder
-from corpusmesh_core.ranking import max_sim, page_image_id, rescore_by_pages, unpack_page
+from corpusmesh_core.ranking import max_sim, page_image_ids, rescore_by_pages, unpack_page
 from corpusmesh_core.records import PAGE_PLACE, PAGE_SPACE, PAGE_VECTORS_KEY, Record, RecordKind
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
@@ -67,8 +67,8 @@ class PageReader:
         if space is None:
             outcome.notes.append("no vision model is configured, so the images of pages were not looked at")
             return
-        wanted = list(dict.fromkeys(page_image_id(item.candidate.record) for item in outcome.kept))
-        pages = await self._pages(call, outcome, [record_id for record_id in wanted if record_id][:_MAX_PAGES])
+        wanted = dict.fromkeys(page_id for item in outcome.kept for page_id in page_image_ids(item.candidate.record))
+        pages = await self._pages(call, outcome, list(wanted)[:_MAX_PAGES])
         readable = [page for page in pages if page.attributes.get(PAGE_SPACE) == space.space_id]
         if not readable:
             outcome.notes.append("no page of the candidates has an image that the vision model has seen")
