@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -246,6 +247,10 @@ async def test_fr_a10_one_row_longer_than_the_model_reads(mesh: MeshHarness, mod
         document = (await published(client, base))["table.csv"]
         # 60,000 characters at 32 tokens a chunk: split, not cut.
         assert document.latest_version.chunk_count > 200
+        [warning] = document.latest_version.warnings
+        # Its place in the file: the header is row 1.
+        assert re.match(r"Row 59 of a table .*was split into \d+ parts\.", warning), warning
+        assert "filler" not in warning
 
 
 async def test_fr_a11_changed_model_never_fails_or_mixes_searches(
