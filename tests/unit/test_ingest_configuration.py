@@ -162,3 +162,11 @@ def test_chunks_leave_room_for_title_and_prefix() -> None:
 def test_a_budget_that_no_typed_field_holds_is_still_said(budget: object) -> None:
     plain = {"chunking": {"settings": {"max_tokens": budget}}}
     assert settings_to_plain(settings_from_plain(plain)) == plain
+
+
+def test_what_other_parsers_read_is_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    section = ParseSection.of(configured({}))
+    before = section.fingerprint()
+    assert section.fingerprint() == before
+    monkeypatch.setattr("corpusmesh_ingest.configuration.PARSER_REVISION", 2)
+    assert section.fingerprint() != before

@@ -14,6 +14,9 @@ from corpusmesh_core.errors import DocumentError, InvalidArgumentError
 
 _MEBIBYTE = 1024 * 1024
 
+PARSER_REVISION = 1
+"""Raised with each release whose parsers read some document otherwise: an earlier reading is then not taken over."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:

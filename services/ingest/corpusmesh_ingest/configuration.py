@@ -15,7 +15,7 @@ from corpusmesh_core.chunking import DEFAULT_TEMPLATE, find_template
 from corpusmesh_core.enrichment.schema import MetadataSchema
 from corpusmesh_core.enrichment.settings import EnrichmentSettings, EnrichMethod
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions, RecognitionMode
+from corpusmesh_core.ports.parsing import PARSER_REVISION, ParseLimits, ParseOptions, RecognitionMode
 
 CHUNKING: Final = "chunking"
 PARSING: Final = "parsing"
@@ -158,12 +158,12 @@ class ParseSection:
         )
 
     def fingerprint(self) -> str:
-        """Digest what decides how a document is read, so that a reading under the same settings is taken over.
+        """Digest what decides how a document is read, so that a reading by the same parsers and settings is taken over.
 
         Returns:
             Sixteen hexadecimal digits.
         """
-        return digest(self.to_config())
+        return digest({"settings": self.to_config(), "revision": PARSER_REVISION})
 
 
 def chunking_of(config: Config) -> tuple[str, dict[str, Any]]:
