@@ -251,8 +251,11 @@ def _print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -
     console.print(
         plain(f"   {hit.kind} {hit.record_id} of {hit.place.version}" + (f"; {boxes}" if boxes else "")), style="dim"
     )
+    if hit.picture:
+        console.print(plain(f"   picture {hit.picture}"), style="dim")
     text = hit.text if full else _shorten(hit.text)
-    console.print("\n".join(f"   {line}" for line in plain(text).splitlines()))
+    if text:
+        console.print("\n".join(f"   {line}" for line in plain(text).splitlines()))
     console.print()
 
 
