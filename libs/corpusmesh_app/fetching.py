@@ -11,6 +11,7 @@ from corpusmesh_adapters.connectors.web.addresses import (
     REDIRECTS,
     Allow,
     Resolver,
+    check_packing,
     check_url,
     display_name,
     is_public,
@@ -139,6 +140,7 @@ async def _save(response: httpx.Response, target: httpx.URL, folder: Path, bound
         raise cls(
             "URL_STATUS", f"{target} answered {response.status_code}", url=target, status_code=response.status_code
         )
+    check_packing(response, target)
     media_type = response.headers.get("content-type", "").split(";", 1)[0].strip().lower()
     path = folder / "document"
     size = 0

@@ -294,6 +294,30 @@ async def test_path_prefix_keeps_the_crawl_in_its_part(site: LocalSite) -> None:
     assert "/blog/b" not in site.paths()
 
 
+async def test_redirect_into_what_the_rules_forbid_is_not_followed(site: LocalSite) -> None:
+    site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /private\n", media_type="text/plain")
+    site.put("/", "start", links=("/open",))
+    site.pages["/open"] = Page(status=302, headers={"Location": "/private/a"})
+    site.put("/private/a", "secret")
+    events = await listing(site)
+    assert paths(site, events) == ["/"]
+    assert paths(site, events, FailedItem) == ["/open"]
+    assert "/private/a" not in site.paths()
+
+
+@pytest.mark.parametrize("packing", ["zstd", "br", "gzip, gzip", "ZSTD"])
+async def test_page_in_a_packing_that_has_no_bound_fails_before_it_is_unpacked(site: LocalSite, packing: str) -> None:
+    # 49 KB of zstd unpacked to 4.6 GiB of memory before the first byte was counted.
+    site.put("/", "start", links=("/bomb", "/small"))
+    site.pages["/bomb"] = Page(b"\x28\xb5\x2f\xfd", headers={"Content-Encoding": packing})
+    site.put("/small", "one")
+    events = await listing(site)
+    assert paths(site, events) == ["/", "/small"]
+    [failed] = [event for event in events if isinstance(event, FailedItem)]
+    assert failed.reason == "URL_PACKING_REFUSED"
+    assert {headers["accept-encoding"] for _, headers in site.requests} == {"gzip"}
+
+
 async def test_larger_page_than_the_bound_fails_alone(site: LocalSite) -> None:
     site.put("/", "start", links=("/large", "/small"))
     site.pages["/large"] = Page(b"x" * 100_000, media_type="text/plain")

@@ -23,6 +23,9 @@ Allow = Callable[[Address], bool]
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SCHEMES = frozenset({"http", "https"})
+# Of what the HTTP library unpacks on its own: a piece of deflate grows to a thousandfold at most, one of zstd to what
+# fills the memory, and packings within packings multiply.
+_PACKINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 _MAX_URL_CHARACTERS = 4096
 # Public by number, but answered by the platform that a machine runs on; and special networks that Python's own table
 # lacks in some releases.
@@ -143,9 +146,25 @@ def request(
     return client.stream(
         "GET",
         target.copy_with(host=address),
-        headers={**(headers or {}), "Host": target.netloc.decode("ascii")},
+        headers={**(headers or {}), "Host": target.netloc.decode("ascii"), "Accept-Encoding": "gzip"},
         extensions={"sni_hostname": target.raw_host.decode("ascii").strip("[]")},
     )
+
+
+def check_packing(response: httpx.Response, target: httpx.URL) -> None:
+    """Refuse a body whose pieces may unpack to more than memory holds before anything can count them.
+
+    Args:
+        response: The answer, its body unread.
+        target: What was asked for.
+
+    Raises:
+        InvalidArgumentError: URL_PACKING_REFUSED if it is packed otherwise than was asked for, or twice.
+    """
+    if response.headers.get("content-encoding", "").strip().lower() not in _PACKINGS:
+        raise InvalidArgumentError(
+            "URL_PACKING_REFUSED", f"{target} answers in a packing that was not asked for", field="url", url=target
+        )
 
 
 def redirect_target(response: httpx.Response, target: httpx.URL) -> str:

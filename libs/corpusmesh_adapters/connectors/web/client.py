@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import IO
@@ -17,6 +17,7 @@ from corpusmesh_adapters.connectors.web.addresses import (
     Address,
     Allow,
     Resolver,
+    check_packing,
     check_url,
     redirect_target,
     request,
@@ -76,6 +77,7 @@ class WebClient:
         client: Connections.
         delay_seconds: Least time between two requests.
         received_bytes: Bytes of all bodies so far.
+        allows: Tells whether the site's rules let a path be read; asked of redirects within the site.
     """
 
     settings: WebSettings
@@ -84,6 +86,7 @@ class WebClient:
     client: httpx.AsyncClient
     delay_seconds: float
     received_bytes: int = 0
+    allows: Callable[[str], bool] | None = None
     _last_request_at: float = field(default=-1e9)
 
     def slow_down(self, delay_seconds: float) -> None:
@@ -153,8 +156,7 @@ class WebClient:
             ) from error
         raise UnavailableError("URL_REDIRECTS", f"{url} redirects more than {_MAX_REDIRECTS} times", url=url)
 
-    @staticmethod
-    def _following(response: httpx.Response, target: httpx.URL, first: str, origin: httpx.URL | None) -> str:
+    def _following(self, response: httpx.Response, target: httpx.URL, first: str, origin: httpx.URL | None) -> str:
         """Tell where to go on; "" to take the answer as it is."""
         if response.status_code not in REDIRECTS:
             return ""
@@ -165,7 +167,12 @@ class WebClient:
             raise InvalidArgumentError("URL_INVALID", f"{first} redirects to what is no URL", url=first) from error
         is_downgrade = target.scheme == "https" and parsed.scheme != "https"
         leaves = origin is not None and not same_origin(parsed, origin)
-        return "" if is_downgrade or leaves else following
+        is_forbidden = (
+            origin is not None
+            and self.allows is not None
+            and not self.allows(parsed.raw_path.decode("ascii", "replace"))
+        )
+        return "" if is_downgrade or leaves or is_forbidden else following
 
     async def _keep_pace(self) -> None:
         wait = self._last_request_at + self.delay_seconds - time.monotonic()
@@ -174,6 +181,7 @@ class WebClient:
         self._last_request_at = time.monotonic()
 
     async def _read(self, response: httpx.Response, target: httpx.URL, for_good: bool, max_bytes: int) -> WebAnswer:
+        check_packing(response, target)
         body: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - handed on
         digest = hashlib.sha256()
         size = 0

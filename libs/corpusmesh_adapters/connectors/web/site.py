@@ -196,6 +196,7 @@ class SiteConnector:
                 self._require_allowed(robots, answer.url)
             content = await asyncio.to_thread(answer.body.read)
         self._client.slow_down(robots.delay_seconds)
+        self._client.allows = robots.allows
         crawl = _Crawl(answer.url, robots, known, deadline, self._place.max_depth, self._place.path_prefix)
         try:
             text = unpack(content)
@@ -297,7 +298,7 @@ class SiteConnector:
             if known is not None:
                 yield RemovedItem(wanted.url)
         elif answer.status_code != httpx.codes.OK:
-            what = "leads to another site" if answer.status_code in REDIRECTS else f"answers {answer.status_code}"
+            what = "leads elsewhere" if answer.status_code in REDIRECTS else f"answers {answer.status_code}"
             yield failed_page(wanted.url, "SOURCE_PAGE_UNAVAILABLE", f"the page {what}; what is known of it stays")
         else:
             async for event in self._take(crawl, wanted, known, answer):
