@@ -4,6 +4,7 @@ import pytest
 
 from corpusmesh_core.chunking import WordTokenCounter, chunk_with_warnings, row_text
 from corpusmesh_core.chunking.cell_types import CellType, infer_type, typed_text
+from corpusmesh_core.chunking.edits import is_disabled
 from corpusmesh_core.chunking.headings import with_levels
 from corpusmesh_core.chunking.rows import column_names
 from corpusmesh_core.documents import Block, BlockKind, Box, CellSpan, ChunkRole, ParsedDocument, Table
@@ -172,6 +173,17 @@ def test_table_makes_a_chunk_of_each_row_with_typed_attributes():
     assert result.chunks[0].block_kind is BlockKind.TABLE
     assert result.chunks[0].heading_path == ("People",)
     assert result.chunks[0].context == "People"
+
+
+def test_table_columns_cannot_set_what_attributes_mean_to_the_mesh():
+    header = ["disabled", "edits", "picture", "parent", "row", "block_kind", "edited", "disabled"]
+    result = cut("table", table([header, ["true", "00000001-0001", "../x", "9", "77", "code", "true", "yes"]]))
+    [chunk] = result.chunks
+    assert not is_disabled(chunk)
+    assert chunk.attributes["row"] == "2"
+    assert chunk.attributes["disabled (column)"] == "true"
+    assert chunk.attributes["disabled (2)"] == "true"
+    assert not {"edits", "picture", "parent", "block_kind", "edited"} & set(chunk.attributes)
 
 
 def test_table_columns_have_roles():

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from corpusmesh_core.chunking.assembly import chunk_groups
 from corpusmesh_core.chunking.cell_types import CellType, infer_type, typed_text
+from corpusmesh_core.chunking.edits import DISABLED_ATTRIBUTE, EDITS_ATTRIBUTE
 from corpusmesh_core.chunking.groups import Group
 from corpusmesh_core.chunking.rows import SourceRow, column_names, read_rows
 from corpusmesh_core.chunking.settings import BudgetSettings, invalid_setting, require_choice, require_range
@@ -19,6 +20,12 @@ _MAX_ROWS_PER_CHUNK = 100
 _MAX_ATTRIBUTES = 32
 _MAX_ATTRIBUTE_CHARACTERS = 200
 _NEVER_BREAK = 1 << 30
+_OWN_ATTRIBUTES = frozenset({
+    "row", "column_types", "table_html", DISABLED_ATTRIBUTE, EDITS_ATTRIBUTE,
+    "block_kind", "parent", "picture", "confidence", "edited",
+})  # fmt: skip
+"""What attributes mean to the mesh itself: a column of that name must not decide it, or a table could switch off its
+rows, point at pictures or keep people's edits away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,7 @@ def _values(row: SourceRow, names: Sequence[str], types: Sequence[CellType], rol
         for name, cell_type, role, text in zip(names, types, roles, row.cells, strict=False)
         if text and role != "indexed"
     ][:_MAX_ATTRIBUTES]
-    values = {name: text for name, _, text in kept}
+    values = {f"{name} (column)" if name in _OWN_ATTRIBUTES else name: text for name, _, text in kept}
     if kept:
         values["column_types"] = "; ".join(f"{name}={cell_type.value}" for name, cell_type, _ in kept)
     return values
