@@ -87,6 +87,16 @@ async def test_a_late_writer_keeps_nothing_of_a_purged_version(metadata: Metadat
     assert set(await cache.get(owner.tenant_id, [key("late"), key("other")])) == {key("other")}
 
 
+async def test_answers_go_with_the_knowledge_base_of_their_source(metadata: Metadata, cache: CompletionCache) -> None:
+    owner = await metadata.tenant()
+    knowledge_base = await metadata.knowledge_base(owner, "leaving")
+    result = await metadata.ingest(owner, knowledge_base, [upload("a.txt")])
+    ordinal = result.versions[0].ordinal
+    await cache.put(owner.tenant_id, [completion("gone", ordinal), completion("other", ordinal + 1000)])
+    await metadata.knowledge_bases.delete(owner, "leaving", "", {})
+    assert set(await cache.get(owner.tenant_id, [key("gone"), key("other")])) == {key("other")}
+
+
 async def test_what_nobody_asked_for_in_a_long_time_is_cleared_away_by_writers(
     metadata: Metadata, cache: CompletionCache
 ) -> None:

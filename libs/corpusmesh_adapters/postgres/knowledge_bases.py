@@ -251,6 +251,11 @@ class PostgresKnowledgeBaseStore:
                 knowledge_base_id,
             )
             ordinals = [row["ordinal"] for row in rows]
+            await connection.execute(
+                "DELETE FROM corpusmesh.llm_cache WHERE tenant_id = $1 AND sources && $2::int[]",
+                identity.tenant_id,
+                ordinals,
+            )
             order = RunOrder(RunKind.PURGE, identity.user_id, request_id, headers=headers)
             return await start_purge(connection, identity.tenant_id, knowledge_base_id, ordinals, order)
 
