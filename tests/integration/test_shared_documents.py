@@ -19,6 +19,7 @@ import pytest
 from lxml import etree
 
 from corpusmesh_adapters.parsers import ParserPool
+from corpusmesh_adapters.parsers.recognition import is_available
 from corpusmesh_core.chunking import WordTokenCounter, chunk_document, row_text
 from corpusmesh_core.documents import Block, BlockKind, ParsedDocument
 from corpusmesh_core.errors import DocumentError
@@ -107,6 +108,8 @@ async def parse(pool: ParserPool, entry: dict[str, Any], password: str | None = 
 @pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
 async def test_document_meets_its_manifest(pool: ParserPool, entry: dict[str, Any]) -> None:
     expect = entry["expect"]
+    if expect.get("ocr") and not is_available():
+        pytest.skip("the extra `vision` is not installed")
     outcome: ParsedDocument | DocumentError
     try:
         outcome = await parse(pool, entry)
