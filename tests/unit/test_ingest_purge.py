@@ -1,11 +1,17 @@
 """How much the purge stage removes: a purged document, a cancelled run, or the records alone of a failed part."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
+import numpy as np
 import pytest
+import zstandard
 
+from corpusmesh_core.documents import Chunk
+from corpusmesh_core.errors import NotFoundError
 from corpusmesh_core.orchestration.transitions import SCOPE, SCOPE_RECORDS, SCOPE_RUN
 from corpusmesh_core.orchestration.values import Lane, Stage
 from corpusmesh_core.ports.index import RecordIndex
@@ -14,6 +20,8 @@ from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import Claim, StageAttempt
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import VersionRow, VersionState
+from corpusmesh_ingest.artefacts import VectorSet, pack_chunks, pack_vectors, unpack_chunks, unpack_vectors
+from corpusmesh_ingest.stages.artefact_access import count_written
 from corpusmesh_ingest.stages.purge import PurgeStage
 from corpusmesh_runtime.worker import TaskContext
 
@@ -32,10 +40,18 @@ class Stores:
 
     def __init__(self) -> None:
         self.removed: list[str] = []
+        self.objects = {key: pack_chunks({7: []}) for key in (ARTEFACT, *UNNOTED)}
+        self.held = ""
+        self.noted: dict[str, str] = {}
         self.purged: list[int] = []
 
     async def versions_by_ordinal(self, tenant_id: str, ordinals: Sequence[int]) -> list[VersionRow]:
-        return [version(ordinal) for ordinal in ordinals]
+        return [replace(version(n), artefacts={**version(n).artefacts, **self.noted}) for n in ordinals]
+
+    async def list_prefix(self, prefix: str, *, timeout_seconds: float) -> AsyncIterator[str]:
+        for key in self.objects:
+            if key.startswith(prefix):
+                yield key
 
     async def remove_originals(
         self, tenant_id: str, ordinals: Sequence[int], remove: Callable[[str], Awaitable[None]]
@@ -49,6 +65,21 @@ class Stores:
     async def delete_prefix(self, prefix: str, *, timeout_seconds: float) -> int:
         self.removed.append(prefix)
         return 1
+
+    async def get(self, key: str, *, max_byte_count: int, timeout_seconds: float) -> bytes:
+        if key not in self.objects:
+            raise NotFoundError("OBJECT_NOT_FOUND", "there is no such object")
+        return self.objects[key]
+
+    async def put(self, key: str, data: bytes, *, timeout_seconds: float) -> None:
+        assert self.held == key, "an artefact is rewritten by one purge at a time"
+        self.objects[key] = data
+
+    @asynccontextmanager
+    async def artefact_lock(self, tenant_id: str, key: str) -> AsyncIterator[None]:
+        self.held = key
+        yield
+        self.held = ""
 
     async def attempts(self, tenant_id: str, ordinals: Sequence[int]) -> list[StageAttempt]:
         return [StageAttempt("run-1", f"run-1.{batch}.{stage}", stage, (7, 8)) for batch, stage in ATTEMPTS]
@@ -103,6 +134,12 @@ def version(ordinal: int) -> VersionRow:
 )
 async def test_removes_no_more_than_the_scope_says(stage: Stage, scope: str | None, removed: list[str]) -> None:
     stores = Stores()
+    await run_stage(stores, stage, scope)
+    assert stores.purged == [7], "records go in every case"
+    assert stores.removed == removed
+
+
+async def run_stage(stores: Stores, stage: Stage, scope: str | None = None) -> None:
     stage_under_test = PurgeStage(
         cast(DocumentStore, stores), cast(PurgeStore, stores), cast(ObjectStore, stores), cast(RecordIndex, stores)
     )
@@ -120,5 +157,32 @@ async def test_removes_no_more_than_the_scope_says(stage: Stage, scope: str | No
         payload={SCOPE: scope} if scope else {},
     )
     await stage_under_test(TaskContext(claim, 60.0))
-    assert stores.purged == [7], "records go in every case"
-    assert stores.removed == removed
+
+
+def chunk(text: str) -> Chunk:
+    return Chunk(0, text, (), 0, (), 1)
+
+
+async def test_neighbours_of_a_purged_document_keep_what_was_made_of_them() -> None:
+    stores = Stores()
+    vectors = "acme/artefacts/run-1/run-1.0-1.chunk.chunks".replace("chunk.chunks", "embed.vectors")
+    stores.objects = {
+        ARTEFACT: pack_chunks({7: [chunk("secret")], 8: [chunk("kept")]}),
+        UNNOTED[0]: pack_chunks({7: [chunk("secret")]}),
+        UNNOTED[1]: b"no artefact",
+        vectors: pack_vectors({n: VectorSet(np.ones((1, 2), np.float32), np.zeros((1, 16), np.uint8)) for n in (7, 8)}),
+    }
+    stores.noted = {"vectors": vectors}
+    (purged,) = await stores.versions_by_ordinal("acme", [7])
+    noted = cast(ObjectStore, stores), cast(PurgeStore, stores), "acme", [purged]
+    assert await count_written(*noted, timeout_seconds=5.0) == 4
+
+    await run_stage(stores, Stage.PURGE)
+
+    assert unpack_chunks(stores.objects[ARTEFACT]) == {8: [chunk("kept")]}
+    assert list(unpack_vectors(stores.objects[vectors])) == [8]
+    assert b"secret" not in zstandard.ZstdDecompressor().decompress(stores.objects[ARTEFACT])
+    assert stores.removed == [UNNOTED[0], UNNOTED[1], PICTURES, ORIGINAL], "an empty one and an unreadable one go whole"
+    for key in UNNOTED:
+        del stores.objects[key]
+    assert await count_written(*noted, timeout_seconds=5.0) == 0

@@ -1,6 +1,7 @@
 """What a purge has to know and to prove."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.originals import lock_originals
@@ -37,6 +38,21 @@ class PostgresPurgeStore:
                     await remove(sha256)
                     count += 1
         return count
+
+    @asynccontextmanager
+    async def artefact_lock(self, tenant_id: str, key: str) -> AsyncIterator[None]:
+        """See `PurgeStore`.
+
+        Args:
+            tenant_id: Tenant.
+            key: The artefact's key.
+
+        Yields:
+            Nothing; the artefact is held.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('artefact/' || $1, 0))", key)
+            yield
 
     async def unshared_originals(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[str]:
         """See `PurgeStore`.

@@ -6,6 +6,7 @@ are by key: `after_key` is the last key of the page before, "" for the first pag
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -277,6 +278,18 @@ class PurgeStore(Protocol):
 
         Returns:
             How many were removed.
+        """
+        ...
+
+    def artefact_lock(self, tenant_id: str, key: str) -> AbstractAsyncContextManager[None]:
+        """Hold an artefact of a batch: whoever else wants to rewrite it waits.
+
+        Args:
+            tenant_id: Tenant.
+            key: The artefact's key.
+
+        Returns:
+            A context; the artefact is held inside it.
         """
         ...
 

@@ -5,7 +5,7 @@ smaller than the cost of an object.
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -236,9 +236,7 @@ def pack_vectors(vectors: Mapping[int, VectorSet]) -> bytes:
     for ordinal, entry in vectors.items():
         arrays[str(ordinal)] = entry.vectors
         arrays[f"{ordinal}{_KEYS_SUFFIX}"] = entry.keys
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
+    return _pack_arrays(arrays)
 
 
 def unpack_vectors(artefact: bytes) -> dict[int, VectorSet]:
@@ -253,20 +251,73 @@ def unpack_vectors(artefact: bytes) -> dict[int, VectorSet]:
     Raises:
         InternalError: If it is not such an artefact.
     """
+    arrays = _arrays(artefact)
+    without_keys = np.zeros((0, 0), dtype=np.uint8)
+    return {
+        int(name): VectorSet(array, arrays.get(f"{name}{_KEYS_SUFFIX}", without_keys))
+        for name, array in arrays.items()
+        if not name.endswith(_KEYS_SUFFIX)
+    }
+
+
+def ordinals_in(key: str, artefact: bytes) -> frozenset[int]:
+    """Tell whose parts an artefact holds.
+
+    Args:
+        key: Its key, which says what kind it is.
+        artefact: The artefact.
+
+    Returns:
+        Ordinals.
+
+    Raises:
+        InternalError: ARTEFACT_UNREADABLE if it is no artefact.
+    """
+    names = _arrays(artefact) if _kind_of(key) == VECTORS else _unpack(artefact)
+    return frozenset(int(name.removesuffix(_KEYS_SUFFIX)) for name in names)
+
+
+def without(key: str, artefact: bytes, ordinals: Collection[int]) -> bytes | None:
+    """Take the parts of some versions out of an artefact of their batch.
+
+    Args:
+        key: Its key, which says what kind it is.
+        artefact: The artefact.
+        ordinals: The versions.
+
+    Returns:
+        The artefact of the others; None where there are none.
+
+    Raises:
+        InternalError: ARTEFACT_UNREADABLE if it is no artefact.
+    """
+    if _kind_of(key) == VECTORS:
+        arrays = {
+            name: array
+            for name, array in _arrays(artefact).items()
+            if int(name.removesuffix(_KEYS_SUFFIX)) not in ordinals
+        }
+        return _pack_arrays(arrays) if arrays else None
+    kept = {name: plain for name, plain in _unpack(artefact).items() if int(name) not in ordinals}
+    return _pack(kept) if kept else None
+
+
+def _kind_of(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _arrays(artefact: bytes) -> dict[str, NDArray[Any]]:
     try:
         with np.load(io.BytesIO(artefact), allow_pickle=False) as archive:
-            return {
-                int(name): VectorSet(
-                    archive[name],
-                    archive[f"{name}{_KEYS_SUFFIX}"]
-                    if f"{name}{_KEYS_SUFFIX}" in archive.files
-                    else np.zeros((0, 0), dtype=np.uint8),
-                )
-                for name in archive.files
-                if not name.endswith(_KEYS_SUFFIX)
-            }
+            return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, KeyError) as error:
         raise InternalError("ARTEFACT_UNREADABLE", "an artefact of vectors cannot be read") from error
+
+
+def _pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
 
 
 def _pack(plain: Mapping[str, Any]) -> bytes:

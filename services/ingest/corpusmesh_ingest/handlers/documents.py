@@ -40,7 +40,7 @@ from corpusmesh_ingest.handlers.uploads import Pieces, UploadGate, UploadSession
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.names import parse_name
 from corpusmesh_ingest.sealing import PasswordSealer
-from corpusmesh_ingest.stages.artefact_access import count_written, written_keys
+from corpusmesh_ingest.stages.artefact_access import count_written
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.tracing import outgoing_headers
 
@@ -272,10 +272,13 @@ class DocumentHandlers(DocumentServiceServicer):
     async def _count_objects(self, tenant_id: str, ordinals: Sequence[int]) -> int:
         """Look for every object that versions named, or that an attempt at them may have left."""
         versions = await self._stores.documents.versions_by_ordinal(tenant_id, ordinals)
-        keys = await written_keys(self._stores.purges, tenant_id, versions)
-        hashes = await self._stores.purges.unshared_originals(tenant_id, ordinals)
-        keys.extend(original_key(tenant_id, sha256) for sha256 in hashes)
-        return await count_written(self._stores.objects, keys)
+        seconds = require_call().remaining_seconds()
+        count = await count_written(
+            self._stores.objects, self._stores.purges, tenant_id, versions, timeout_seconds=seconds
+        )
+        for sha256 in await self._stores.purges.unshared_originals(tenant_id, ordinals):
+            count += await self._stores.objects.head(original_key(tenant_id, sha256)) is not None
+        return count
 
     async def _update(self, request: pb.UpdateDocumentRequest) -> pb.Document:
         name = parse_name("document", request.document.name, field="document.name")

@@ -1,4 +1,4 @@
-"""Reads the artefacts that a batch's versions name, each object once, and names all that may have been written."""
+"""Reads the artefacts that a batch's versions name, each object once, and takes out what is of purged versions."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from corpusmesh_core.documents import Chunk
 from corpusmesh_core.enrichment.values import Derived
-from corpusmesh_core.errors import FailedPreconditionError, NotFoundError
+from corpusmesh_core.errors import FailedPreconditionError, InternalError, NotFoundError
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.metadata import PurgeStore
 from corpusmesh_core.ports.objects import ObjectStore
@@ -16,15 +16,16 @@ from corpusmesh_ingest.artefacts import (
     ARTEFACT_BY_STAGE,
     CHUNKS,
     ENRICHED,
+    ordinals_in,
     pictures_prefix,
     stage_artefact_key,
     unpack_chunks,
     unpack_enriched,
+    without,
 )
 
 _Item = TypeVar("_Item")
 _MAX_ARTEFACT_BYTES = 2 * 1024 * 1024 * 1024
-_CALLS_IN_FLIGHT = 8
 
 
 async def find_artefacts(
@@ -142,47 +143,78 @@ def _keys_of(tenant_id: str, attempt: StageAttempt, ordinals: set[int]) -> set[s
     return keys
 
 
-async def remove_written(objects: ObjectStore, keys: Iterable[str], *, timeout_seconds: float) -> None:
-    """Remove artefacts.
+async def remove_written(
+    objects: ObjectStore, purges: PurgeStore, tenant_id: str, versions: Sequence[VersionRow], *, timeout_seconds: float
+) -> None:
+    """Remove what was made of versions; an artefact of a whole batch keeps the parts of the others.
 
     Args:
         objects: The store.
-        keys: Keys, and prefixes, which end in "/".
+        purges: Knows what was written, and lets one purge at a time rewrite an artefact.
+        tenant_id: Tenant.
+        versions: The versions.
         timeout_seconds: Bound of each call.
     """
-    gate = asyncio.Semaphore(_CALLS_IN_FLIGHT)
-
-    async def remove(key: str) -> None:
-        async with gate:
-            if key.endswith("/"):
-                await objects.delete_prefix(key, timeout_seconds=timeout_seconds)
-            else:
-                await objects.delete(key, timeout_seconds=timeout_seconds)
-
-    async with asyncio.TaskGroup() as group:
-        for key in keys:
-            group.create_task(remove(key))
+    ordinals = frozenset(int(version.ordinal) for version in versions)
+    for key in await written_keys(purges, tenant_id, versions):
+        if key.endswith("/"):
+            await objects.delete_prefix(key, timeout_seconds=timeout_seconds)
+            continue
+        async with purges.artefact_lock(tenant_id, key):
+            await _remove_parts(objects, key, ordinals, timeout_seconds=timeout_seconds)
 
 
-async def count_written(objects: ObjectStore, keys: Iterable[str]) -> int:
-    """Count the objects that are there.
+async def _remove_parts(objects: ObjectStore, key: str, ordinals: frozenset[int], *, timeout_seconds: float) -> None:
+    try:
+        artefact = await objects.get(key, max_byte_count=_MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
+        held = await asyncio.to_thread(ordinals_in, key, artefact)
+        if held.isdisjoint(ordinals):
+            return
+        rest = await asyncio.to_thread(without, key, artefact, ordinals)
+    except NotFoundError:
+        return
+    except InternalError:
+        # Nobody can read it, so nobody can say what of it is whose.
+        rest = None
+    if rest is None:
+        await objects.delete(key, timeout_seconds=timeout_seconds)
+    else:
+        await objects.put(key, rest, timeout_seconds=timeout_seconds)
+
+
+async def count_written(
+    objects: ObjectStore, purges: PurgeStore, tenant_id: str, versions: Sequence[VersionRow], *, timeout_seconds: float
+) -> int:
+    """Count the objects that hold something of versions.
 
     Args:
         objects: The store.
-        keys: Keys, and prefixes, which end in "/".
+        purges: Knows what was written.
+        tenant_id: Tenant.
+        versions: The versions.
+        timeout_seconds: Bound of each call.
 
     Returns:
         How many there are.
     """
-    gate = asyncio.Semaphore(_CALLS_IN_FLIGHT)
+    ordinals = frozenset(int(version.ordinal) for version in versions)
+    count = 0
+    for key in await written_keys(purges, tenant_id, versions):
+        if key.endswith("/"):
+            count += len([entry async for entry in objects.list_prefix(key, timeout_seconds=timeout_seconds)])
+        else:
+            count += await _holds_part(objects, key, ordinals, timeout_seconds=timeout_seconds)
+    return count
 
-    async def count(key: str) -> int:
-        async with gate:
-            if key.endswith("/"):
-                return len([entry async for entry in objects.list_prefix(key)])
-            return int(await objects.head(key) is not None)
 
-    return sum(await asyncio.gather(*map(count, keys)))
+async def _holds_part(objects: ObjectStore, key: str, ordinals: frozenset[int], *, timeout_seconds: float) -> bool:
+    try:
+        artefact = await objects.get(key, max_byte_count=_MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
+        return not (await asyncio.to_thread(ordinals_in, key, artefact)).isdisjoint(ordinals)
+    except NotFoundError:
+        return False
+    except InternalError:
+        return True
 
 
 def _distinct(keys: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from corpusmesh_core.ports.objects import ObjectStore, artefacts_prefix, origina
 from corpusmesh_core.ports.work import StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.stages.artefact_access import remove_written, written_keys
+from corpusmesh_ingest.stages.artefact_access import remove_written
 from corpusmesh_runtime.worker import TaskContext
 
 
@@ -78,9 +78,9 @@ class PurgeStage:
             )
         if claim.stage is Stage.CLEANUP:
             return
-        # An artefact holds a whole batch: it goes with the first of its documents, and the others can do without.
-        keys = await written_keys(self._purges, claim.tenant_id, versions)
-        await remove_written(self._objects, keys, timeout_seconds=context.remaining_seconds())
+        await remove_written(
+            self._objects, self._purges, claim.tenant_id, versions, timeout_seconds=context.remaining_seconds()
+        )
 
         async def remove(sha256: str) -> None:
             await self._objects.delete(original_key(claim.tenant_id, sha256))
