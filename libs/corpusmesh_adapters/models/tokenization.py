@@ -7,6 +7,8 @@ from pathlib import Path
 from opencc import OpenCC
 from tokenizers import Encoding, Tokenizer
 
+from corpusmesh_adapters.models.word_counts import WordCounts, has_independent_words
+
 
 class ModelTokenizer:
     """The tokenizer of a model directory. Thread-safe."""
@@ -25,6 +27,9 @@ class ModelTokenizer:
         template = self._tokenizer.encode("").ids
         self.special_count: int = self._tokenizer.num_special_tokens_to_add(False)
         self._first, self._last = template[0], template[-1]
+        added = [token.content for token in self._tokenizer.get_added_tokens_decoder().values()]
+        by_word = has_independent_words(self._tokenizer.to_str()) and not any(" " in token for token in added)
+        self._words = WordCounts(self._count, added) if by_word else None
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count tokens without special tokens; see `TextTokenizer.count_tokens`.
@@ -37,8 +42,8 @@ class ModelTokenizer:
         """
         if not texts:
             return []
-        encodings = self._tokenizer.encode_batch_fast([self.fold(text) for text in texts], add_special_tokens=False)
-        return [len(encoding) for encoding in encodings]
+        folded = [self.fold(text) for text in texts] if self._fold_traditional else texts
+        return self._words.count(folded) if self._words is not None else self._count(folded)
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Tell where tokens stand; see `TextTokenizer.token_offsets`.
@@ -75,6 +80,11 @@ class ModelTokenizer:
             parts = [kept[start : start + content] for start in range(0, len(kept), content)] or [[]]
             found.append(TextWindows([[self._first, *part, self._last] for part in parts], is_long=len(ids) > content))
         return found
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        if not texts:
+            return []
+        return [len(found) for found in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def fold(self, text: str) -> str:
         """Read traditional Chinese as simplified where the model needs it.
