@@ -201,6 +201,32 @@ async def test_items_of_hidden_documents_are_hidden_too(syncing: Syncing) -> Non
     assert [row.key for row in page] == ["d.txt", "e.txt"]
 
 
+async def test_syncs_are_shown_to_those_who_may_write_alone(syncing: Syncing) -> None:
+    viewer = member(syncing.owner.tenant_id, "viewer", Role.VIEWER)
+    editor = member(syncing.owner.tenant_id, "editor", Role.EDITOR)
+    await syncing.add(access=follows())
+    record = await syncing.sync()
+    runs = syncing.metadata.runs
+    with pytest.raises(NotFoundError):
+        await runs.get(viewer, syncing.knowledge_base_id, record.run.run_id)
+    assert {row.run.kind for row in await runs.list(viewer, syncing.knowledge_base_id, "", 100)} == {"ingest"}
+    assert {row.run.kind for row in await runs.list(editor, syncing.knowledge_base_id, "", 100)} == {"ingest", "sync"}
+    assert (await runs.get(editor, syncing.knowledge_base_id, record.run.run_id)).run.kind == "sync"
+
+
+async def test_mass_delete_is_allowed_by_those_alone_who_may_change_the_source(syncing: Syncing) -> None:
+    editor = member(syncing.owner.tenant_id, "editor", Role.EDITOR)
+    await syncing.add(access=follows())
+    await syncing.sync()
+    syncing.place.texts = {}
+    with pytest.raises(PermissionDeniedError) as caught:
+        await syncing.sources.start_sync(editor, syncing.knowledge_base_id, "docs", allow_mass_delete=True, headers={})
+    assert caught.value.reason == "SOURCE_NOT_YOURS"
+    await syncing.sources.start_sync(editor, syncing.knowledge_base_id, "docs", allow_mass_delete=False, headers={})
+    await syncing.work(await syncing.claim())
+    assert await syncing.names() == sorted(FIVE)
+
+
 async def test_document_that_a_person_deleted_stays_away_until_it_changes(syncing: Syncing) -> None:
     await syncing.add()
     await syncing.sync()

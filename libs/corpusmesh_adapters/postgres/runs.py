@@ -23,7 +23,7 @@ from corpusmesh_core.orchestration.batching import plan_batches
 from corpusmesh_core.orchestration.transitions import retry_stage
 from corpusmesh_core.orchestration.values import HOUSEKEEPING, Lane, RunKind, Stage, Verdict
 from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult, RunRecord
-from corpusmesh_core.tenancy.access import Access, run_not_found
+from corpusmesh_core.tenancy.access import Access, may_access, run_not_found
 from corpusmesh_core.tenancy.identity import Identity
 from corpusmesh_core.tenancy.values import KnowledgeBase, Upload, VersionRow
 
@@ -186,8 +186,11 @@ class PostgresRunStore:
             The run.
         """
         async with self._database.tenant(identity.tenant_id) as connection:
-            await _require_for_runs(connection, identity, knowledge_base_id)
-            return await _read(connection, identity, knowledge_base_id, run_id)
+            sees_syncs = await _require_for_runs(connection, identity, knowledge_base_id)
+            record = await _read(connection, identity, knowledge_base_id, run_id)
+            if record.run.kind is RunKind.SYNC and not sees_syncs:
+                raise run_not_found(run_id)
+            return record
 
     async def list(self, identity: Identity, knowledge_base_id: str, after_key: str, limit: int) -> Sequence[RunRecord]:
         """See `RunStore`.
@@ -202,15 +205,16 @@ class PostgresRunStore:
             Runs, newest first.
         """
         async with self._database.tenant(identity.tenant_id) as connection:
-            await _require_for_runs(connection, identity, knowledge_base_id)
+            sees_syncs = await _require_for_runs(connection, identity, knowledge_base_id)
             rows = await connection.fetch(
                 f"SELECT {_RECORD_COLUMNS} FROM corpusmesh.runs r"  # noqa: S608 - constants
                 " WHERE r.tenant_id = $1 AND r.knowledge_base_id = $2 AND ($3 = '' OR r.run_id < $3)"
-                " ORDER BY r.run_id DESC LIMIT $4",
+                " AND ($5 OR r.kind <> 'sync') ORDER BY r.run_id DESC LIMIT $4",
                 identity.tenant_id,
                 knowledge_base_id,
                 after_key,
                 limit,
+                sees_syncs,
             )
         return [to_run_record(row) for row in rows]
 
@@ -327,16 +331,22 @@ async def cancel_run(connection: Connection, tenant_id: str, run_id: str) -> Non
     await apply_decision(context, machine.request_cancel(context.run, pending_task_count=pending))
 
 
-async def _require_for_runs(connection: Connection, identity: Identity, knowledge_base_id: str) -> None:
-    """Let runs be read also after their knowledge base was deleted, by those who could delete it."""
+async def _require_for_runs(connection: Connection, identity: Identity, knowledge_base_id: str) -> bool:
+    """Let runs be read also after their knowledge base was deleted, by those who could delete it.
+
+    Returns:
+        Whether syncs are among them: they count documents, hidden ones too, and say what their source is, which is for
+        those who may write.
+    """
     row = await connection.fetchrow(
         "SELECT owner_user_id, state FROM corpusmesh.knowledge_bases WHERE tenant_id = $1 AND knowledge_base_id = $2",
         identity.tenant_id,
         knowledge_base_id,
     )
     if row is not None and row["state"] != "active" and visibility_arguments(identity, row["owner_user_id"])[0]:
-        return
-    await require_knowledge_base(connection, identity, knowledge_base_id, Access.READ)
+        return True
+    found = await require_knowledge_base(connection, identity, knowledge_base_id, Access.READ)
+    return may_access(identity, found.owner_user_id, found.permission, Access.WRITE)
 
 
 async def _read(connection: Connection, identity: Identity, knowledge_base_id: str, run_id: str) -> RunRecord:

@@ -252,10 +252,15 @@ class PostgresSourceStore:
 
         Raises:
             FailedPreconditionError: SOURCE_BUSY or SOURCE_DELETING.
+            PermissionDeniedError: SOURCE_NOT_YOURS if much may go and the caller is not who may change the source.
         """
         async with self._database.tenant(identity.tenant_id) as connection:
             await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE, lock="FOR SHARE")
-            row = await _lock(connection, identity.tenant_id, knowledge_base_id, source_id)
+            if allow_mass_delete:
+                # What it takes may be hidden from others who may write.
+                row = await _lock_for_change(connection, identity, knowledge_base_id, source_id)
+            else:
+                row = await _lock(connection, identity.tenant_id, knowledge_base_id, source_id)
             if row["state"] == "deleting":
                 raise FailedPreconditionError("SOURCE_DELETING", "the source is being deleted", source=source_id)
             running = await living_sync(connection, row)
