@@ -476,6 +476,28 @@ async def test_a_deleted_document_takes_its_edits_and_versions_with_it(mesh: Mes
             _ = [edit async for edit in client.chunks.list_edits(shelf.document)]
 
 
+async def test_a_deleted_document_leaves_its_neighbours_their_chunks(mesh: MeshHarness) -> None:
+    tenant = await mesh.tenant()
+    async with mesh.client(tenant.owner_key) as client:
+        base = await knowledge_base(client)
+        texts = {"one.md": "The first is of Ghent.", "two.md": "The second is of Bruges."}
+        await ingest_texts(client, base.name, texts)
+        documents = {document.display_name: document async for document in client.documents.list(base.name)}
+        gone, stays = documents["one.md"], documents["two.md"]
+        await finished(client, await client.documents.delete(gone.name))
+        left = await client.documents.verify_purge(gone.name)
+        assert left.purged, left
+
+        assert await texts_of(client, stays.latest_version.name) == ["The second is of Bruges."]
+        (only,) = [chunk async for chunk in client.chunks.list(stays.latest_version.name)]
+        only.text = "The second is of Bruges and Damme."
+        edited = await client.chunks.update(only, paths=["text"])
+        await finished(client, edited.run)
+        assert await found(client, base.name, "Damme") == ["The second is of Bruges and Damme."]
+        await finished(client, await client.documents.delete(stays.name))
+        assert await count_objects(mesh, f"{tenant.tenant_id}/") == 0
+
+
 async def command(mesh: MeshHarness, key: str, *arguments: str, status: int = 0) -> Any:
     """Run a command of the CLI as a person would, and give what it prints as JSON."""
     process = await asyncio.create_subprocess_exec(
