@@ -9,12 +9,13 @@ from typing import cast
 
 import pytest
 
+from corpusmesh.ingest.v1 import chunk_service_pb2 as chunk_pb
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.tenancy import DocumentRow, Identity, LifeState, Role, Scope
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.handlers.documents import DocumentDependencies, DocumentHandlers
-from corpusmesh_ingest.handlers.paging import make_page_token
+from corpusmesh_ingest.handlers.paging import make_page_token, within_page
 from corpusmesh_runtime.context import CallContext, current_call
 
 PARENT = "knowledgeBases/kb"
@@ -97,3 +98,15 @@ async def test_token_of_another_listing_is_refused() -> None:
     request = pb.ListDocumentsRequest(parent=PARENT, page_token=make_page_token("knowledgeBases", "5.d003"))
     with pytest.raises(InvalidArgumentError):
         await handlers_of(Stores(5)).ListDocuments(request, None)
+
+
+def test_a_page_holds_what_fits_into_a_response_whatever_its_entries_are_made_of() -> None:
+    large = [
+        chunk_pb.Chunk(text="x", attributes={"table_html": "聚" * 20_000}, questions=["?" * 1000] * 64)
+        for _ in range(500)
+    ]
+    page = within_page(large)
+    assert 1 < len(page) < 500
+    assert sum(chunk.ByteSize() for chunk in page) <= 3 * 1024 * 1024
+    assert len(within_page([chunk_pb.Chunk(text="x" * 4_000_000)] * 2)) == 1
+    assert within_page(iter(())) == []

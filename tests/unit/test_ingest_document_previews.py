@@ -1,6 +1,7 @@
 """Previews: bounded in number, size and time, under the settings that hold, and only of what the caller may read."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -80,8 +81,13 @@ class Bench:
         stores = cast(Any, self.stores)
         tools = PreviewTools(
             parser=cast(Any, self.parser),
-            counter=WordTokenCounter,
-            **{"limits": ParseLimits(max_bytes=1000, max_pages=7), "max_waiting": 2, "max_seconds": 30.0, **limits},
+            **{
+                "counter": WordTokenCounter,
+                "limits": ParseLimits(max_bytes=1000, max_pages=7),
+                "max_waiting": 2,
+                "max_seconds": 30.0,
+                **limits,
+            },
         )
         versions = VersionReader(stores, stores)
         self.previewer = Previewer(tools, knowledge_bases=stores, versions=versions, objects=stores, embedder=stores)
@@ -104,6 +110,35 @@ def content(data: bytes = b"text") -> pb.PreviewChunksRequest.Content:
 
 def tokens(count: int) -> knowledge_base_pb.ChunkSettings:
     return knowledge_base_pb.ChunkSettings(max_chunk_tokens=count)
+
+
+class SlowCounter(WordTokenCounter):
+    """Counts when it is let; remembers how many threads count at once."""
+
+    def __init__(self) -> None:
+        self.may_go_on = threading.Event()
+        self.running = self.most = 0
+
+    def count_tokens(self, texts: Any) -> list[int]:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        self.may_go_on.wait(30)
+        self.running -= 1
+        return super().count_tokens(texts)
+
+
+async def test_a_preview_that_ran_out_of_time_keeps_its_turn_until_its_thread_has_ended() -> None:
+    counter = SlowCounter()
+    bench = Bench(max_seconds=0.2, counter=lambda: counter)
+    for _ in range(3):
+        with pytest.raises(OverloadedError) as caught:
+            await bench.preview(content=content())
+        assert caught.value.reason == "PREVIEW_TOO_SLOW"
+    assert (counter.running, counter.most) == (1, 1)
+    counter.may_go_on.set()
+    bench.previewer._tools = replace(bench.previewer._tools, max_seconds=30.0)
+    assert (await bench.preview(content=content())).chunks
+    assert counter.most == 1
 
 
 async def test_a_version_is_not_read_anew_where_it_was_read_under_the_same_settings() -> None:

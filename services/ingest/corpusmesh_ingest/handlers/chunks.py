@@ -6,18 +6,15 @@ from typing import Any
 
 from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
 from corpusmesh.ingest.v1.chunk_service_pb2_grpc import ChunkServiceServicer
-from corpusmesh_core.documents import Chunk
 from corpusmesh_core.ports.metadata import AuditLog
 from corpusmesh_ingest.convert_chunks import chunk_to_wire, find_chunk, role_of
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
 from corpusmesh_ingest.handlers.editing import Ask, ChunkEditor, batch, change, creation, deletion
-from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number
+from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, within_page
 from corpusmesh_ingest.handlers.previews import Previewer
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.names import ResourceName, parse_name
 from corpusmesh_runtime.context import require_call
-
-_MAX_PAGE_CHARACTERS = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +49,10 @@ class ChunkHandlers(ChunkServiceServicer):
         version = await self._stores.versions.readable(name)
         chunks = await self._stores.chunks.chunks_of(version)
         wanted = [chunk for chunk in chunks if role is None or chunk.role is role]
-        page = wanted[start : start + _fitting(wanted[start : start + size])]
+        page = within_page(chunk_to_wire(chunk, version) for chunk in wanted[start : start + size])
         following = start + len(page)
         return pb.ListChunksResponse(
-            chunks=[chunk_to_wire(chunk, version) for chunk in page],
+            chunks=page,
             next_page_token=make_page_token(listing, str(following)) if following < len(wanted) else "",
             total_size=len(wanted),
         )
@@ -111,13 +108,3 @@ class ChunkHandlers(ChunkServiceServicer):
     async def PreviewChunks(self, request: pb.PreviewChunksRequest, context: Any) -> pb.PreviewChunksResponse:
         """See the contract."""
         return await self._stores.previewer.preview(request)
-
-
-def _fitting(chunks: Sequence[Chunk]) -> int:
-    """Count how many chunks of a page fit into a response; one always does."""
-    characters = 0
-    for count, chunk in enumerate(chunks):
-        characters += len(chunk.text) + len(chunk.context)
-        if characters > _MAX_PAGE_CHARACTERS and count:
-            return count
-    return len(chunks)

@@ -11,11 +11,10 @@ from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_ingest.convert import version_name
 from corpusmesh_ingest.convert_chunks import MAX_SHOWN_CHARACTERS, chunk_id, place_of
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
-from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number
+from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, within_page
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.names import parse_name
 
-_MAX_PAGE_CHARACTERS = 1024 * 1024
 _KINDS = {
     ChangeKind.ADDED: pb.ChunkChange.KIND_ADDED,
     ChangeKind.REMOVED: pb.ChunkChange.KIND_REMOVED,
@@ -55,14 +54,7 @@ async def diff_versions(
     counts = {kind: sum(change.kind is kind for change in changes) for kind in ChangeKind}
     different = [change for change in changes if change.kind is not ChangeKind.UNCHANGED]
     before_side, after_side = _Side(before_version, before), _Side(after_version, after)
-    page: list[pb.ChunkChange] = []
-    characters = 0
-    for change in different[start : start + size]:
-        message = _to_wire(change, before_side, after_side)
-        characters += len(message.before.text) + len(message.after.text)
-        if page and characters > _MAX_PAGE_CHARACTERS:
-            break
-        page.append(message)
+    page = within_page(_to_wire(change, before_side, after_side) for change in different[start : start + size])
     following = start + len(page)
     return pb.DiffVersionsResponse(
         changes=page,

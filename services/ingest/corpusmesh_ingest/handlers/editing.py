@@ -23,7 +23,7 @@ from corpusmesh_ingest.convert_chunks import (
 from corpusmesh_ingest.edit_planning import ChunkFields, EditPlanner
 from corpusmesh_ingest.edits import edit_of_row, stored_edit
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
-from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token
+from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token, within_page
 from corpusmesh_ingest.handlers.reprocessing import Reprocessor, check_request_id
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.names import ResourceName, parse_name
@@ -155,10 +155,10 @@ class ChunkEditor:
         rows = await self._edits.list(
             require_call().identity, name.knowledge_base_id, name.identifier, states, after, size + 1
         )
-        page = rows[:size]
+        page = within_page(_edit_to_wire(row) for row in rows[:size])
         return pb.ListChunkEditsResponse(
-            edits=[_edit_to_wire(row) for row in page],
-            next_page_token=make_page_token(listing, page[-1].edit_id) if len(rows) > size else "",
+            edits=page,
+            next_page_token=make_page_token(listing, rows[len(page) - 1].edit_id) if len(rows) > len(page) else "",
         )
 
     async def _derive(self, name: ResourceName, derivation: Derivation, request_id: str) -> VersionRow:

@@ -4,6 +4,10 @@ import base64
 import binascii
 import hashlib
 import re
+from collections.abc import Iterable
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from corpusmesh_core.errors import InvalidArgumentError
 
@@ -12,6 +16,27 @@ _MAX_PAGE_SIZE = 500
 _DIGEST_CHARACTERS = 8
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+_MAX_PAGE_BYTES = 3 * 1024 * 1024
+_Entry = TypeVar("_Entry", bound=Message)
+
+
+def within_page(entries: Iterable[_Entry]) -> list[_Entry]:
+    """Take as many entries as a response holds; one always does.
+
+    Args:
+        entries: Entries of a page, made as they are asked for.
+
+    Returns:
+        The first of them.
+    """
+    page: list[_Entry] = []
+    byte_count = 0
+    for entry in entries:
+        byte_count += entry.ByteSize()
+        if page and byte_count > _MAX_PAGE_BYTES:
+            break
+        page.append(entry)
+    return page
 
 
 def page_size_of(page_size: int) -> int:

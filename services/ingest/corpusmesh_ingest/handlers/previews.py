@@ -17,7 +17,7 @@ from corpusmesh_ingest.artefacts import PARSED, unpack_readings
 from corpusmesh_ingest.configuration import Config, ParseSection, chunk_settings, effective_config
 from corpusmesh_ingest.convert import display_name_of
 from corpusmesh_ingest.convert_chunks import chunk_to_wire
-from corpusmesh_ingest.handlers.paging import page_size_of
+from corpusmesh_ingest.handlers.paging import page_size_of, within_page
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.names import parse_name
 from corpusmesh_ingest.own_settings import own_config_of
@@ -26,7 +26,6 @@ from corpusmesh_runtime.context import require_call
 
 _MAX_CONTENT_BYTES = 3 * 1024 * 1024
 _MAX_ARTEFACT_BYTES = 512 * 1024 * 1024
-_MAX_RESPONSE_CHARACTERS = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,12 @@ class Previewer:
         self._open += 1
         try:
             async with asyncio.timeout(min(require_call().remaining_seconds(), self._tools.max_seconds)):
-                async with self._turn:
-                    return await self._preview(request)
+                await self._turn.acquire()
+                # A thread that cuts cannot be stopped: the next one has its turn when it has ended, so that hostile
+                # documents do not take every thread of the process.
+                work = asyncio.create_task(self._hold(request), name="preview")
+                work.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+                return await asyncio.shield(work)
         except TimeoutError:
             raise OverloadedError(
                 "PREVIEW_TOO_SLOW",
@@ -107,6 +110,12 @@ class Previewer:
             ) from None
         finally:
             self._open -= 1
+
+    async def _hold(self, request: pb.PreviewChunksRequest) -> pb.PreviewChunksResponse:
+        try:
+            return await self._preview(request)
+        finally:
+            self._turn.release()
 
     async def _preview(self, request: pb.PreviewChunksRequest) -> pb.PreviewChunksResponse:
         name = parse_name("knowledge base", request.parent, field="parent")
@@ -189,12 +198,7 @@ class Previewer:
             chunk_with_warnings, document, self._counter, template=template, settings=settings
         )
         searched = [chunk for chunk in result.chunks if chunk.role is ChunkRole.TEXT]
-        shown, characters = [], 0
-        for chunk in result.chunks[:size]:
-            characters += len(chunk.text) + len(chunk.context)
-            if characters > _MAX_RESPONSE_CHARACTERS:
-                break
-            shown.append(chunk_to_wire(chunk, None, display_name=display_name))
+        shown = within_page(chunk_to_wire(chunk, None, display_name=display_name) for chunk in result.chunks[:size])
         return pb.PreviewChunksResponse(
             chunks=shown,
             total_size=len(searched),
