@@ -65,7 +65,7 @@ demo: setup ## Start the mesh, ingest the examples, ask three questions, serve u
 eval: setup ## Measure retrieval on every set of ../shared/eval
 	$(BIN)/python bench/eval_all.py
 
-bench: setup ## Measure ingest throughput and query latency beside their baselines
+bench: setup bench-parsing ## Measure parsing, ingest throughput and query latency beside their baselines
 	$(BIN)/python bench/mesh.py
 
 bench-parsing: $(VENV)/installed ## Measure parsing beside raw text extraction (PEER=/path/to/python of a peer's environment)
