@@ -15,7 +15,7 @@ from corpusmesh_core.enrichment.memories import extract_memories
 from corpusmesh_core.enrichment.placement import place_blocks
 from corpusmesh_core.enrichment.statements import centrality, pick_central, statements_of
 from corpusmesh_core.enrichment.summaries import extract_summary, find_passages
-from corpusmesh_core.enrichment.toc import TocEntry, finish_entries, has_structure, is_title, read_toc
+from corpusmesh_core.enrichment.toc import TocEntry, clean_title, finish_entries, has_structure, is_title, read_toc
 
 COUNTER = WordTokenCounter()
 INDEX_TEXT = (
@@ -172,6 +172,15 @@ def test_bookmarks_come_before_headings_and_find_their_place_by_title_or_page() 
     # Where nothing tells, an entry stays at the one before it: never before, never lost.
     assert [entry.start for entry in entries] == sorted(entry.start for entry in entries)
     assert all(entry.chunks for entry in entries)
+
+
+def test_dots_that_lead_nowhere_cost_time_linear_in_their_number() -> None:
+    # It took minutes, in a thread that lets no other run.
+    for run in (". " * 50_000, "." * 100_000, " " * 100_000 + ".."):
+        assert clean_title(f"{run}x")[-1:] in (".", "x")
+    assert clean_title(f"Storage {'. ' * 50_000} 12") == "Storage"
+    assert clean_title("1.2 Storage . . . . 12") == "1.2 Storage"
+    assert clean_title("Wait..") == "Wait.."
 
 
 def test_titles_that_say_nothing_and_sentences_are_left_out() -> None:

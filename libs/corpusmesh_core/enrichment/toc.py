@@ -22,7 +22,8 @@ MAX_ENTRIES: Final = 2000
 _MAX_TITLE_CHARACTERS: Final = 300
 _ROMAN: Final = r"x{0,3}(?:ix|iv|v?i{0,3})"
 _NUMERIC: Final = re.compile(rf"[\W\d_]*|[\W_]*(?:{_ROMAN}|{_ROMAN.upper()})[\W_]*")
-_LEADERS: Final = re.compile(r"(?:\s*[.·…_]){3,}\s*\d*\s*$")
+# A run is tried from its beginning alone and never given back: time is linear in a title of any length.
+_LEADERS: Final = re.compile(r"(?<![.·…_\s])(?:\s*+[.·…_]){3,}+\s*+\d*+\s*+$")
 _SQUEEZE: Final = re.compile(r"[\W_]+")
 _HEADINGS: Final = frozenset({BlockKind.TITLE, BlockKind.HEADING})
 
