@@ -177,7 +177,7 @@ def test_bookmarks_come_before_headings_and_find_their_place_by_title_or_page() 
 def test_dots_that_lead_nowhere_cost_time_linear_in_their_number() -> None:
     # It took minutes, in a thread that lets no other run.
     for run in (". " * 50_000, "." * 100_000, " " * 100_000 + ".."):
-        assert clean_title(f"{run}x")[-1:] in (".", "x")
+        assert clean_title(f"{run}x") == f"{run}x".strip()[:300]
     assert clean_title(f"Storage {'. ' * 50_000} 12") == "Storage"
     assert clean_title("1.2 Storage . . . . 12") == "1.2 Storage"
     assert clean_title("Wait..") == "Wait.."
