@@ -13,7 +13,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
 from corpusmesh_core.chunking.edits import EDITS_ATTRIBUTE, text_digest
 from corpusmesh_core.documents import Chunk, ChunkRole
-from corpusmesh_core.errors import ConflictError, InvalidArgumentError, NotFoundError
+from corpusmesh_core.errors import ConflictError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.edits import ChunkEditRow, EditState, edit_id_of
 from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult
 from corpusmesh_core.records import Ordinal
@@ -114,6 +114,25 @@ async def test_an_edit_remembers_its_chunk_as_it_was_cut_and_not_as_it_was_enric
     assert edit.anchor["text_sha256"] == text_digest("As it was cut.")
     assert edit.change == {"action": "change", "keywords": ["one"]}
     assert stores.audited == ["chunk.edit"]
+
+
+async def test_edits_of_a_document_are_bounded_in_number_and_together(stores: Stores) -> None:
+    anchor = {"position": 9, "text_sha256": "", "heading_path": [], "excerpt_start": "", "excerpt_end": "", "page": 0}
+    large = ChunkEditRow(
+        tenant_id="acme", knowledge_base_id="kb", document_id="a", edit_id="00000002-0000", version=1,
+        anchor=anchor, change={"action": "change", "text": "x" * 16 * 1024 * 1024}, state=EditState.PLACED, created_by="ann",
+        create_time=SHOWN.create_time, update_time=SHOWN.create_time,
+    )  # fmt: skip
+    update = pb.UpdateChunkRequest(chunk=pb.Chunk(name=f"{VERSION}/chunks/0", keywords=["one"]))
+    small = replace(large, change={"action": "change", "text": "x"})
+    for rows in ([large], [replace(small, edit_id=edit_id_of(2, place)) for place in range(5_000)]):
+        stores.edits = rows
+        with pytest.raises(FailedPreconditionError) as caught:
+            await handlers_of(stores).UpdateChunk(update, None)
+        assert caught.value.reason == "CHUNK_EDITS_TOO_MANY"
+    stores.edits = [small]
+    await handlers_of(stores).UpdateChunk(update, None)
+    assert len(stores.derived) == 1
 
 
 async def test_a_batch_names_its_edits_in_the_order_given(stores: Stores) -> None:

@@ -31,6 +31,8 @@ from corpusmesh_runtime.context import require_call
 
 _MAX_BATCH = 100
 _MAX_EDITS = 5_000
+_MAX_EDIT_CHARACTERS = 16 * 1024 * 1024
+"""All edits of a document together: each change of one of them, and each cutting, reads them all."""
 _UPDATABLE = ("text", "keywords", "questions", "tags", "enabled")
 _STATES = {
     EditState.PENDING: pb.ChunkEdit.STATE_PENDING,
@@ -105,11 +107,16 @@ class ChunkEditor:
                 f"a document keeps at most {_MAX_EDITS} edits; change its original instead",
                 limit=_MAX_EDITS,
             )
+        edits = tuple(stored_edit(edit) for edit in plan.edits)
+        kept = [row.change for row in rows if row.edit_id not in plan.withdrawn]
+        if sum(len(str(change)) for change in (*kept, *(edit.change for edit in edits))) > _MAX_EDIT_CHARACTERS:
+            raise FailedPreconditionError(
+                "CHUNK_EDITS_TOO_MANY",
+                f"a document keeps at most {_MAX_EDIT_CHARACTERS} characters of edits; change its original instead",
+                limit=_MAX_EDIT_CHARACTERS,
+            )
         derivation = Derivation(
-            version.document_id,
-            seen_version=version.version,
-            edits=tuple(stored_edit(edit) for edit in plan.edits),
-            withdrawn=plan.withdrawn,
+            version.document_id, seen_version=version.version, edits=edits, withdrawn=plan.withdrawn
         )
         made = await self._derive(name, derivation, request_id)
         document = f"knowledgeBases/{made.knowledge_base_id}/documents/{made.document_id}"
