@@ -120,8 +120,8 @@ async def test_edits_of_a_document_are_bounded_in_number_and_together(stores: St
     anchor = {"position": 9, "text_sha256": "", "heading_path": [], "excerpt_start": "", "excerpt_end": "", "page": 0}
     large = ChunkEditRow(
         tenant_id="acme", knowledge_base_id="kb", document_id="a", edit_id="00000002-0000", version=1,
-        anchor=anchor, change={"action": "change", "text": "x" * 16 * 1024 * 1024}, state=EditState.PLACED, created_by="ann",
-        create_time=SHOWN.create_time, update_time=SHOWN.create_time,
+        anchor=anchor, change={"action": "change", "text": "x" * 16 * 1024 * 1024}, state=EditState.PLACED,
+        created_by="ann", create_time=SHOWN.create_time, update_time=SHOWN.create_time,
     )  # fmt: skip
     update = pb.UpdateChunkRequest(chunk=pb.Chunk(name=f"{VERSION}/chunks/0", keywords=["one"]))
     small = replace(large, change={"action": "change", "text": "x"})
