@@ -4,6 +4,7 @@ import re
 
 # Controls, soft hyphens, byte order marks and lone surrogates: none is text, and the last cannot even be encoded.
 _NOISE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\xad\ufeff\ufffe\ud800-\udfff]")
+_ASCII_NOISE = bytes(code for code in range(128) if _NOISE.match(chr(code)))
 _CJK = "\u2e80-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
 _CJK_BREAK = re.compile(f"(?<=[{_CJK}])[ \t]*\n[ \t\n]*(?=[{_CJK}])")
 _SPACES = re.compile(r"\s+")
@@ -23,6 +24,9 @@ def clean(text: str) -> str:
     """
     if "\r" in text or "\x0c" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
+    if text.isascii():
+        # As most texts are, and five times as fast.
+        return text.encode("ascii").translate(None, _ASCII_NOISE).decode("ascii")
     return _NOISE.sub("", text)
 
 

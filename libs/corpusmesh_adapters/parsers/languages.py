@@ -1,6 +1,7 @@
 """Guesses the language of a text from its scripts and, for Latin letters, its commonest words."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
@@ -243,9 +244,11 @@ def _letter_count(runs: re.Pattern[str], sample: str) -> int:
 
 def _latin_language(sample: str) -> str:
     words = re.findall(r"[^\W\d_]+", sample.lower())
+    held = Counter(words)
     # A lone letter is a word in some languages, and a list mark or part of a number in all: it counts for little.
     counts = {
-        tag: sum(1.0 if len(word) > 1 else _LONE_LETTER_WEIGHT for word in words if word in common)
+        tag: sum([held[word] for word in common if len(word) > 1])
+        + _LONE_LETTER_WEIGHT * sum([held[word] for word in common if len(word) == 1])
         for tag, common in _COMMON_WORDS.items()
     }
     best = max(counts, key=lambda tag: counts[tag])

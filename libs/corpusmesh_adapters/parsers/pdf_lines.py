@@ -6,7 +6,9 @@ A handful of calls per line instead of one per character is what keeps this near
 import ctypes
 import math
 import re
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from corpusmesh_adapters.parsers.pdf_calls import (
     character_of_text,
@@ -24,6 +26,7 @@ from corpusmesh_adapters.parsers.pdf_calls import (
     get_text_object,
 )
 from corpusmesh_adapters.parsers.pdf_frames import Edges, Frame, Line
+from corpusmesh_adapters.parsers.pdf_line_parts import continues, is_last_cell, joined, with_cell
 from corpusmesh_core.documents import Box
 
 _LINE = re.compile("[^\r\n\ufffe\x02]+")
@@ -33,11 +36,14 @@ _HYPHENS = "\ufffe\x02"
 _BOLD_NAME = re.compile(r"bold|black|heavy|medi(?:um)?\b|semibold|simhei|heiti|gothic-?b", re.IGNORECASE)
 _BOLD_WEIGHT = 600
 _ALEF_LAM = re.compile("[\u0622\u0623\u0625\u0627]\u0644")
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _CELL_GAP = 1.0  # in font sizes: what parts cells, as against words
 _CHARACTERS_PER_BISECTION = 25
 _MAX_RUNS = 200
-_MAX_LAST_CELL_CHARACTERS = 12
+_MAX_BATCH = _MAX_RUNS  # one buffer serves both
+_NEARLY_HALF = 0.499_999
+
+_Found = tuple[str, int, int, bool]
+"""Text of a line, its first and last (exclusive) place in the page's text, whether it ends in a hyphenated word."""
 
 
 class LineReader:
@@ -46,6 +52,11 @@ class LineReader:
     def __init__(self) -> None:
         """Make the buffers."""
         self._rectangles = (ctypes.c_double * (4 * _MAX_RUNS))()
+        matrices = (ctypes.c_float * (6 * _MAX_BATCH))()
+        self._matrices_address = ctypes.addressof(matrices)
+        self._edges = np.ctypeslib.as_array(self._rectangles).reshape(_MAX_BATCH, 4)
+        self._scales = np.ctypeslib.as_array(matrices).reshape(_MAX_BATCH, 6)
+        self._sizes: dict[tuple[float, float], float] = {}
         address = ctypes.addressof(self._rectangles)
         self._first = (address, address + 8, address + 16, address + 24)
         self._places = [tuple(address + 32 * index + 8 * side for side in range(4)) for index in range(_MAX_RUNS)]
@@ -75,11 +86,30 @@ class LineReader:
         self._frame = frame
         # Fonts live as long as their page: another one may lie at the same address later.
         self._bold.clear()
-        text = self._text = self._page_text()
-        length = len(text)
+        self._text = self._page_text()
         spans = self._spans = []
         lines: list[Line] = []
         last: Line | None = None
+        found = self._found()
+        for begin in range(0, len(found), _MAX_BATCH):
+            batch = found[begin : begin + _MAX_BATCH]
+            for (_, start, stop, _), line in zip(batch, self._batch(batch), strict=True):
+                if line is None:
+                    continue
+                spans.append(((start, stop), line))
+                if last is not None and line.box.left > last.box.left and continues(last, line):
+                    last = lines[-1] = joined(last, line)
+                elif last is not None and last.cells and is_last_cell(last, line):
+                    last = lines[-1] = with_cell(last, line)
+                else:
+                    last = line
+                    lines.append(line)
+        return lines
+
+    def _found(self) -> list[_Found]:
+        text = self._text
+        length = len(text)
+        found: list[_Found] = []
         for match in _LINE.finditer(text):
             start, stop = match.span()
             hyphenated = stop < length and text[stop] in _HYPHENS
@@ -90,18 +120,8 @@ class LineReader:
             if bare is not content:
                 start += len(content) - len(content.lstrip())
                 stop = start + len(bare)
-            line = self._line(bare, start, stop - 1, hyphenated)
-            if line is None:
-                continue
-            spans.append(((start, stop), line))
-            if last is not None and line.box.left > last.box.left and _continues(last, line):
-                last = lines[-1] = _joined(last, line)
-            elif last is not None and last.cells and _is_last_cell(last, line):
-                last = lines[-1] = _with_cell(last, line)
-            else:
-                last = line
-                lines.append(line)
-        return lines
+            found.append((bare, start, stop, hyphenated))
+        return found
 
     @property
     def spans(self) -> list[tuple[tuple[int, int], Line]]:
@@ -152,6 +172,66 @@ class LineReader:
                 done = position + 2
         return "".join([*swapped, text[done:]]) if swapped else text
 
+    def _batch(self, found: Sequence[_Found]) -> list[Line | None]:
+        """Read lines; of those that are one run on an upright page the measures are worked out all at once."""
+        if self._frame.rotation or not self._is_plain:
+            return [self._line(text, first, stop - 1, hyphenated) for text, first, stop, hyphenated in found]
+        page, matrices, places, known = self._text_page, self._matrices_address, self._places, self._bold
+        page_number = self._frame.page
+        looks: list[tuple[float, bool]] = []
+        for number, (text, begin, stop, _) in enumerate(found):
+            place = begin + (stop - begin - 1) // 2
+            if text[place - begin] == " ":
+                place = begin + _middle(text, stop - begin - 1)
+            if (
+                count_rectangles(page, begin, stop - begin) != 1
+                or not get_rectangle(page, 0, *places[number])
+                or not get_matrix(page, place, matrices + 24 * number)
+            ):
+                looks.append((0.0, False))
+                continue
+            font = get_font(get_text_object(page, begin)) or 0
+            bold = known.get(font)
+            looks.append((get_font_size(page, place), self._is_bold(begin) if bold is None else bold))
+        lines: list[Line | None] = []
+        measures = self._measures(len(found))
+        for (text, begin, stop, hyphenated), (size, bold), (edges, scale) in zip(found, looks, measures, strict=True):
+            if not size or edges is None:
+                lines.append(self._line(text, begin, stop - 1, hyphenated))
+                continue
+            shown = self._sizes.get((size, scale))
+            if shown is None:
+                shown = self._sizes[size, scale] = round(size * (abs(scale) or 1.0), 1) or 1.0
+            lines.append(Line(text, Box(page_number, *edges), shown, bold, hyphenated))
+        return lines
+
+    def _measures(self, count: int) -> Iterable[tuple[list[float] | None, float]]:
+        """Work out where one-run lines are displayed, None for those less plain, and the scale of their fonts."""
+        frame = self._frame
+        edges = self._edges[:count]
+        along, up, skew, scale = self._scales[:count].T.tolist()[:4]
+        low, high = frame.left, frame.top
+        shown = np.abs(edges - (low, high, low, high))
+        tenths = shown * 10.0
+        whole = np.rint(tenths)
+        measures: list[list[float] | None] = (whole / 10.0).tolist()
+        for number, (left, top, right, bottom) in enumerate(edges.tolist()):
+            if (
+                not low <= left < right <= frame.right
+                or not frame.bottom <= bottom < top <= high
+                or up[number]
+                or skew[number]
+                or along[number] <= 0
+            ):
+                measures[number] = None
+        # What lies halfway between two tenths is rounded by its decimal digits, as everywhere else.
+        near = np.abs(tenths - whole) > _NEARLY_HALF
+        if near.any():
+            for number in np.flatnonzero(near.any(1)).tolist():
+                if measures[number] is not None:
+                    measures[number] = [round(edge, 1) for edge in shown[number].tolist()]
+        return zip(measures, scale, strict=True)
+
     def _line(self, text: str, first: int, last: int, hyphenated: bool) -> Line | None:
         page, frame = self._text_page, self._frame
         begin, end = first, last
@@ -159,11 +239,7 @@ class LineReader:
             begin, end = character_of_text(page, first), character_of_text(page, last)
             if begin < 0 or end < begin:
                 return None
-        # The first character may be a bullet or a footnote's number in a size of its own, and a space has no size.
-        middle = (end - begin) // 2
-        while text[min(middle, len(text) - 1)] == " ":
-            middle += 1
-        size, direction = self._size(begin + middle)
+        size, direction = self._size(begin + _middle(text, end - begin))
         if not size:
             size, direction = self._size(begin)
         bold = self._is_bold(begin)
@@ -308,69 +384,17 @@ class LineReader:
         return bool(length and _BOLD_NAME.search(self._name.value.decode("latin-1")))
 
 
+def _middle(text: str, reach: int) -> int:
+    """Find a character that tells a line's size.
+
+    The first one may be a bullet or a footnote's number in a size of its own, and a space has no size.
+    """
+    middle = reach // 2
+    while text[min(middle, len(text) - 1)] == " ":
+        middle += 1
+    return middle
+
+
 def _union(page: int, runs: list[Edges]) -> Box:
     lefts, tops, rights, bottoms = zip(*runs, strict=True)
     return Box(page, round(min(lefts), 1), round(min(tops), 1), round(max(rights), 1), round(max(bottoms), 1))
-
-
-def is_vertical_cjk(lines: list[Line]) -> bool:
-    """Say whether a page is written in columns from top to bottom, right to left.
-
-    Args:
-        lines: Lines of a page.
-
-    Returns:
-        True if most characters stand in tall lines of Chinese or Japanese.
-    """
-    tall = sum(len(line.text) for line in lines if _is_tall(line))
-    return 2 * tall > sum(len(line.text) for line in lines)
-
-
-def _is_tall(line: Line) -> bool:
-    height, width = line.box.bottom - line.box.top, line.box.right - line.box.left
-    return len(line.text) >= 3 and height > 2 * width and len(_CJK.findall(line.text)) * 2 > len(line.text)
-
-
-def _continues(line: Line, following: Line) -> bool:
-    # A superscript ends PDFium's line; what follows on the same base line belongs to it.
-    if line.direction or following.direction or line.hyphenated:
-        return False
-    first, second = line.box, following.box
-    shared = min(first.bottom, second.bottom) - max(first.top, second.top)
-    low = min(first.bottom - first.top, second.bottom - second.top)
-    gap = second.left - first.right
-    return shared > 0.5 * low and -0.3 * line.size < gap < 0.8 * max(line.size, following.size)
-
-
-def _is_last_cell(line: Line, following: Line) -> bool:
-    # PDFium starts a new line before a cell of one character.
-    first, second = line.box, following.box
-    shared = min(first.bottom, second.bottom) - max(first.top, second.top)
-    low = min(first.bottom - first.top, second.bottom - second.top)
-    is_short = len(following.text) <= _MAX_LAST_CELL_CHARACTERS and not following.cells
-    return is_short and following.direction == 0 and second.left > first.right and shared > 0.5 * low
-
-
-def _with_cell(line: Line, following: Line) -> Line:
-    joined = _joined(line, following)
-    return replace(joined, text=f"{line.text} {following.text}", cells=(*line.cells, (following.text, following.box)))
-
-
-def _joined(line: Line, following: Line) -> Line:
-    first, second = line.box, following.box
-    space = " " if second.left - first.right > 0.15 * line.size and following.text[0].isalnum() else ""
-    return replace(
-        line,
-        text=line.text + space + following.text,
-        box=Box(
-            first.page,
-            min(first.left, second.left),
-            min(first.top, second.top),
-            max(first.right, second.right),
-            max(first.bottom, second.bottom),
-        ),
-        size=max(line.size, following.size),
-        bold=line.bold and following.bold,
-        hyphenated=following.hyphenated,
-        cells=(),
-    )

@@ -12,7 +12,8 @@ from corpusmesh_adapters.parsers.pdf_forms import FormField, read_fields
 from corpusmesh_adapters.parsers.pdf_frames import Frame, Line
 from corpusmesh_adapters.parsers.pdf_images import covers_most, cut_figures, encode_jpeg, image_boxes, render
 from corpusmesh_adapters.parsers.pdf_layout import order_lines
-from corpusmesh_adapters.parsers.pdf_lines import LineReader, is_vertical_cjk
+from corpusmesh_adapters.parsers.pdf_line_parts import is_vertical_cjk
+from corpusmesh_adapters.parsers.pdf_lines import LineReader
 from corpusmesh_adapters.parsers.pdf_quality import is_arabic, judge_layer, spaced_arabic
 from corpusmesh_adapters.parsers.pdf_recognition import PageRecognizer
 from corpusmesh_adapters.parsers.pdf_tables import Table, TableFinder

@@ -1,7 +1,7 @@
 """Tells running heads, headings and borderless tables of a PDF by how they look on all pages together."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -42,10 +42,10 @@ def running_lines(pages: Sequence[tuple[float, Sequence[Line]]]) -> dict[int, se
     """
     places: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
     for page_index, (height, lines) in enumerate(pages):
+        highest, lowest = _MARGIN_SHARE * height, (1 - _MARGIN_SHARE) * height
         for line_index, line in enumerate(lines):
-            head = line.box.bottom < _MARGIN_SHARE * height
-            foot = line.box.top > (1 - _MARGIN_SHARE) * height
-            if head or foot:
+            head = line.box.bottom < highest
+            if head or line.box.top > lowest:
                 key = "".join(_DIGITS.sub("#", line.text).split())
                 places[key, head].append((page_index, line_index))
     needed = max(_MIN_REPEATS, _REPEAT_SHARE * len(pages))
@@ -133,14 +133,16 @@ def learn_headings(paragraphs: Sequence[Paragraph], outline: Iterable[OutlineEnt
     Returns:
         The rules.
     """
-    sizes: Counter[float] = Counter()
-    bold = total = 0
+    sizes: dict[float, int] = {}
+    bold = 0
     for paragraph in paragraphs:
         for line in paragraph.lines:
-            sizes[line.size] += len(line.text)
-            total += len(line.text)
-            bold += len(line.text) * line.bold
-    body = sizes.most_common(1)[0][0] if sizes else 10.0
+            length = len(line.text)
+            sizes[line.size] = sizes.get(line.size, 0) + length
+            if line.bold:
+                bold += length
+    total = sum(sizes.values())
+    body = max(sizes, key=sizes.__getitem__) if sizes else 10.0
     candidates = [
         paragraph
         for paragraph in paragraphs
