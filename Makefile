@@ -47,7 +47,7 @@ lint: $(VENV)/installed ## Lint code, protos and who imports whom; check that th
 types: $(VENV)/installed ## Check types, strictly
 	$(BIN)/mypy
 
-test: setup ## Run all tests (15 minutes on 2 cores at most)
+test: setup ## Run all tests (about 20 minutes on 2 cores)
 	$(BIN)/pytest tests
 
 unit: $(VENV)/installed ## Run the tests that touch nothing
