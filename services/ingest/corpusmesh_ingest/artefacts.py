@@ -286,20 +286,19 @@ def without(key: str, artefact: bytes, ordinals: Collection[int]) -> bytes | Non
         ordinals: The versions.
 
     Returns:
-        The artefact of the others; None where there are none.
+        The artefact of the others, the very same object where it holds nothing of these; None where there are none.
 
     Raises:
         InternalError: ARTEFACT_UNREADABLE if it is no artefact.
     """
-    if _kind_of(key) == VECTORS:
-        arrays = {
-            name: array
-            for name, array in _arrays(artefact).items()
-            if int(name.removesuffix(_KEYS_SUFFIX)) not in ordinals
-        }
-        return _pack_arrays(arrays) if arrays else None
-    kept = {name: plain for name, plain in _unpack(artefact).items() if int(name) not in ordinals}
-    return _pack(kept) if kept else None
+    is_vectors = _kind_of(key) == VECTORS
+    parts = _arrays(artefact) if is_vectors else _unpack(artefact)
+    kept = {name: part for name, part in parts.items() if int(name.removesuffix(_KEYS_SUFFIX)) not in ordinals}
+    if len(kept) == len(parts):
+        return artefact
+    if not kept:
+        return None
+    return _pack_arrays(kept) if is_vectors else _pack(kept)
 
 
 def _kind_of(key: str) -> str:

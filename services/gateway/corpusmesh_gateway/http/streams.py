@@ -61,13 +61,8 @@ async def original_response(call: Any, request: Request, headers: dict[str, str]
     if first is None:
         return Response(b"", headers={**headers, **attachment_headers("", "")})
 
-    async def pieces() -> AsyncIterator[bytes]:
-        yield first.data
-        async for message in messages:
-            yield message.data
-
     return StreamingResponse(
-        _ended(pieces(), call),
+        _ended(_pieces(first, messages), call),
         headers={
             **headers,
             **attachment_headers(first.display_name, first.media_type),
@@ -92,16 +87,17 @@ async def picture_response(call: Any, request: Request, headers: dict[str, str])
     if first is None or first.media_type not in SHOWN_MEDIA_TYPES:
         return Response(b"", status_code=502, headers=headers)
 
-    async def pieces() -> AsyncIterator[bytes]:
-        yield first.data
-        async for message in messages:
-            yield message.data
-
     return StreamingResponse(
-        _ended(pieces(), call),
+        _ended(_pieces(first, messages), call),
         media_type=first.media_type,
         headers={**headers, "Content-Length": str(first.size_bytes), "Content-Disposition": "inline"},
     )
+
+
+async def _pieces(first: Any, messages: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    yield first.data
+    async for message in messages:
+        yield message.data
 
 
 async def _first(messages: AsyncIterator[Any], call: Any, request: Request) -> Any:

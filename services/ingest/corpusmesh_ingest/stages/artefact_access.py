@@ -167,10 +167,9 @@ async def remove_written(
 async def _remove_parts(objects: ObjectStore, key: str, ordinals: frozenset[int], *, timeout_seconds: float) -> None:
     try:
         artefact = await objects.get(key, max_byte_count=_MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
-        held = await asyncio.to_thread(ordinals_in, key, artefact)
-        if held.isdisjoint(ordinals):
-            return
         rest = await asyncio.to_thread(without, key, artefact, ordinals)
+        if rest is artefact:
+            return
     except NotFoundError:
         return
     except InternalError:
