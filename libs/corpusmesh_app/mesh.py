@@ -31,10 +31,12 @@ from corpusmesh_gateway.module import Gateway
 from corpusmesh_ingest.handlers.previews import PreviewTools
 from corpusmesh_ingest.module import IngestService, ServiceTools
 from corpusmesh_retrieve.answering import Answerer
+from corpusmesh_retrieve.asking import ModelSession
 from corpusmesh_retrieve.handlers import ModelBounds
 from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
 from corpusmesh_retrieve.searching import Searcher
+from corpusmesh_retrieve.stages import SearchStages
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.logging import configure_logging, get_logger
 from corpusmesh_runtime.operations import operations_server
@@ -173,21 +175,23 @@ class Process:
     async def _start_retrieve(self, stack: AsyncExitStack, adapters: Adapters, signer: IdentitySigner) -> None:
         settings = self._settings
         stores = adapters.stores
+        chat = chat_model(settings)
+
+        def open_session(*, model_free: bool) -> ModelSession:
+            return ModelSession(None if model_free else chat, make_rng)
+
+        pages = PageReader(
+            stores.index,
+            stores.objects,
+            adapters.embedder,
+            max_cached_bytes=settings.retrieve.max_cached_page_bytes,
+        )
         service = RetrieveService(
             settings.retrieve,
-            searcher=Searcher(
-                stores.snapshots,
-                stores.index,
-                stores.embedder,
-                PageReader(
-                    stores.index,
-                    stores.objects,
-                    adapters.embedder,
-                    max_cached_bytes=settings.retrieve.max_cached_page_bytes,
-                ),
-            ),
-            answerer=Answerer(stores.embedder, chat_model(settings), make_rng),
+            searcher=Searcher(stores.snapshots, stores.index, stores.embedder, SearchStages(assembly=(pages,))),
+            answerer=Answerer(stores.embedder, chat, make_rng),
             bounds=ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds),
+            open_session=open_session,
             knowledge_bases=stores.knowledge_bases,
             signer=signer,
         )

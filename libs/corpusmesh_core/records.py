@@ -36,6 +36,8 @@ class RecordKind(StrEnum):
     RELATION = "relation"
     COMMUNITY_REPORT = "community_report"
     TAG_EXAMPLE = "tag_example"
+    WEB_PAGE = "web_page"
+    """A page of the web, found for one request: evidence like any other, and never in the index."""
 
 
 class VisibilityRule(StrEnum):

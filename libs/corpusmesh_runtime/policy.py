@@ -24,6 +24,7 @@ class MethodRule:
         minimum_role: Least role of a member.
         scope: Least scope of a member's key.
         knowledge_base_path: Field names that lead to the resource name; empty where the request names none.
+        knowledge_base_optional: Whether a request may name none.
         request_type: Class of the request message.
         idempotent: Whether a client may send it again when the outcome is unknown.
         mutating: Whether it changes something.
@@ -34,6 +35,7 @@ class MethodRule:
     minimum_role: Role
     scope: Scope
     knowledge_base_path: tuple[str, ...]
+    knowledge_base_optional: bool
     request_type: type[Message]
     idempotent: bool
     mutating: bool
@@ -83,7 +85,7 @@ class MethodRule:
             value = getattr(value, field)
         names = [value] if isinstance(value, str) else list(value)  # type: ignore[call-overload]
         field_name = ".".join(self.knowledge_base_path)
-        if not names:
+        if not names and not self.knowledge_base_optional:
             raise InvalidArgumentError(
                 "KNOWLEDGE_BASE_MISSING", f"set {field_name} to knowledgeBases/<id>", field=field_name
             )
@@ -158,6 +160,7 @@ def _rule_of(service_full_name: str, method: MethodDescriptor) -> MethodRule:
         minimum_role=Role(policy.minimum_role or Role.OWNER),
         scope=Scope(policy.scope or Scope.PLATFORM),
         knowledge_base_path=tuple(filter(None, policy.knowledge_base_field.split("."))),
+        knowledge_base_optional=policy.knowledge_base_optional,
         request_type=message_factory.GetMessageClass(method.input_type),
         idempotent=options.idempotency_level != options.IDEMPOTENCY_UNKNOWN,
         mutating=options.idempotency_level != options.NO_SIDE_EFFECTS,

@@ -14,6 +14,7 @@ from corpusmesh_core.ranking import RankingOptions, rank_candidates
 from corpusmesh_core.records import Ordinal, Record, RecordKind
 from corpusmesh_core.tenancy import Identity, Role, Scope
 from corpusmesh_core.text import analyze_query
+from corpusmesh_retrieve.asking import ModelSession
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.handlers import RetrievalHandlers
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
@@ -45,7 +46,13 @@ class RecordingSearcher:
     async def search(self, call: CallContext, request: SearchRequest) -> SearchOutcome:
         self.requests.append(request)
         ranked = rank_candidates(self._candidates, analyze_query("word"), RankingOptions())
-        return SearchOutcome(ranked=ranked, snapshots=dict(SNAPSHOTS))
+        return SearchOutcome(
+            request=request,
+            plan=request.make_plan([{}]),
+            question=request.query,
+            ranked=ranked,
+            snapshots=dict(SNAPSHOTS),
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -65,15 +72,21 @@ def request(page_size: int, page_token: str = "") -> pb.SearchChunksRequest:
     )
 
 
+def open_session(*, model_free: bool) -> ModelSession:  # noqa: ARG001 - there is none either way
+    return ModelSession(None, np.random.default_rng)
+
+
 async def test_later_pages_are_pinned_to_snapshots_and_window_of_the_first() -> None:
     searcher = RecordingSearcher(hit_count=30)
-    handlers = RetrievalHandlers(cast(Searcher, searcher), RetrieveSettings())
+    handlers = RetrievalHandlers(cast(Searcher, searcher), RetrieveSettings(), open_session)
     first = await handlers.SearchChunks(request(10), None)
     second = await handlers.SearchChunks(request(150, first.next_page_token), None)
     opening, following = searcher.requests
     assert opening.snapshots == {}
     assert following.snapshots == SNAPSHOTS, "a knowledge base that was empty stays empty for all pages"
-    assert following.plan.window == opening.plan.window, "a larger page must not widen what the order is made of"
+    assert following.make_plan([{}]).window == opening.make_plan([{}]).window, (
+        "a larger page must not widen what the order is made of"
+    )
     ids = [hit.record_id for hit in (*first.hits, *second.hits)]
     assert len(ids) == len(set(ids)) == 30
     assert second.next_page_token == ""

@@ -5,6 +5,14 @@ from enum import StrEnum
 
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.index import MAX_WINDOW
+from corpusmesh_core.query.stages import (
+    AssemblyPlan,
+    CorrectionPlan,
+    RecallPlan,
+    RerankPlan,
+    UnderstandingPlan,
+    check_range,
+)
 from corpusmesh_core.ranking.options import Fusion, RankingOptions, VectorScale
 from corpusmesh_core.records import RecordKind
 from corpusmesh_core.tenancy.visibility import MetadataFilter
@@ -43,6 +51,11 @@ class RetrievalPlan:
             question is not written in, so that a larger language does not crowd out the smaller one.
         page_weight: Weight of what a vision model says of the images of the candidates' pages, 0 to 1; 0 does not look
             at them.
+        understanding: How the question is understood.
+        recall: How candidates are recalled.
+        rerank: How the best are scored again.
+        assembly: What becomes of them before they are returned.
+        correction: Loops that check what was found and said.
     """
 
     mode: SearchMode = SearchMode.HYBRID
@@ -55,18 +68,27 @@ class RetrievalPlan:
     metadata: MetadataFilter = field(default_factory=MetadataFilter)
     include_other_script: bool = True
     page_weight: float = 0.0
+    understanding: UnderstandingPlan = field(default_factory=UnderstandingPlan)
+    recall: RecallPlan = field(default_factory=RecallPlan)
+    rerank: RerankPlan = field(default_factory=RerankPlan)
+    assembly: AssemblyPlan = field(default_factory=AssemblyPlan)
+    correction: CorrectionPlan = field(default_factory=CorrectionPlan)
 
     def __post_init__(self) -> None:
-        _check_range("vector_weight", self.vector_weight, 0.0, 1.0)
-        _check_range("similarity_threshold", self.similarity_threshold, 0.0, 1.0)
-        _check_range("page_weight", self.page_weight, 0.0, 1.0)
-        _check_range("window", self.window, 1, MAX_WINDOW)
-        _check_range("page_size", self.page_size, 1, MAX_PAGE_SIZE)
+        check_range("vector_weight", self.vector_weight, 0.0, 1.0)
+        check_range("similarity_threshold", self.similarity_threshold, 0.0, 1.0)
+        check_range("page_weight", self.page_weight, 0.0, 1.0)
+        check_range("window", self.window, 1, MAX_WINDOW)
+        check_range("page_size", self.page_size, 1, MAX_PAGE_SIZE)
         if not self.kinds:
             raise InvalidArgumentError("PLAN_INVALID", "kinds must name at least one kind of record", field="kinds")
-        _check_range("metadata.conditions", len(self.metadata.conditions), 0, MAX_METADATA_CONDITIONS)
+        if RecordKind.WEB_PAGE in self.kinds:
+            raise InvalidArgumentError(
+                "PLAN_INVALID", "kinds takes kinds of records of the index; use correction.web", field="kinds"
+            )
+        check_range("metadata.conditions", len(self.metadata.conditions), 0, MAX_METADATA_CONDITIONS)
         if self.metadata.document_ids is not None:
-            _check_range("metadata.document_ids", len(self.metadata.document_ids), 0, MAX_DOCUMENTS)
+            check_range("metadata.document_ids", len(self.metadata.document_ids), 0, MAX_DOCUMENTS)
 
     @property
     def runs_lexical(self) -> bool:
@@ -93,12 +115,4 @@ class RetrievalPlan:
             vector_weight=self.vector_weight,
             similarity_threshold=threshold if self.similarity_threshold is None else self.similarity_threshold,
             scale=VectorScale() if scale is None else scale,
-        )
-
-
-def _check_range(name: str, value: float | None, low: float, high: float) -> None:
-    # The comparison is false for NaN, which must not pass.
-    if value is not None and not low <= value <= high:
-        raise InvalidArgumentError(
-            "PLAN_INVALID", f"{name} must be within {low:,}..{high:,}", field=name, value=value, low=low, high=high
         )

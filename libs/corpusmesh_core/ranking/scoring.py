@@ -72,10 +72,15 @@ class RankedCandidate:
     Attributes:
         candidate: The candidate.
         explanation: Its scores.
+        merged_record_ids: Records whose text its record holds besides its own: children of a parent, neighbours, chunks
+            of a segment.
+        via_record_ids: Records that led to it, such as a question made from it.
     """
 
     candidate: Candidate
     explanation: ScoreExplanation
+    merged_record_ids: tuple[str, ...] = ()
+    via_record_ids: tuple[str, ...] = ()
 
     @property
     def similarity(self) -> float:

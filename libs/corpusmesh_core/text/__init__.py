@@ -2,12 +2,13 @@
 
 from corpusmesh_core.text.analysis import AnalyzedText, analyze
 from corpusmesh_core.text.normalization import normalize
-from corpusmesh_core.text.query_terms import MAX_QUERY_TERMS, QueryTerms, analyze_query
+from corpusmesh_core.text.query_terms import MAX_QUERY_TERMS, Alternative, QueryTerms, analyze_query
 from corpusmesh_core.text.scripts import Script, script_of
 from corpusmesh_core.text.stop_words import is_stop_word
 
 __all__ = [
     "MAX_QUERY_TERMS",
+    "Alternative",
     "AnalyzedText",
     "QueryTerms",
     "Script",

@@ -1,7 +1,7 @@
 """The terms of a question, bounded."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from corpusmesh_core.text.analysis import analyze
 from corpusmesh_core.text.stop_words import is_stop_word
@@ -10,6 +10,21 @@ MAX_QUERY_TERMS = 64
 """Most distinct terms a question may have: 300 fuzzy words once took the index 10.7 s."""
 _MAX_QUESTION_CHARS = 20_000
 _MAX_PHRASES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Words that mean the same as words of the question.
+
+    Attributes:
+        replaced: Fine terms of the question that they can stand for, at least one.
+        phrase: Fine terms that are searched instead, at least one, in order.
+        weight: Weight against the words of the question themselves, 0 to 1.
+    """
+
+    replaced: tuple[str, ...]
+    phrase: tuple[str, ...]
+    weight: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +37,8 @@ class QueryTerms:
         bigrams: Distinct pairs of fine terms that stand side by side in the question and are both in `fine`.
         phrases: Tenant's own terms that occur in the question, each as its fine terms in order.
         is_cut: Whether terms were dropped to stay within the bound.
+        emphasis: Factor of single fine terms beside their rarity, above 0; a term that is not named has 1.
+        alternatives: Words that may stand for words of the question.
     """
 
     coarse: tuple[str, ...]
@@ -29,6 +46,8 @@ class QueryTerms:
     bigrams: tuple[tuple[str, str], ...] = ()
     phrases: tuple[tuple[str, ...], ...] = ()
     is_cut: bool = False
+    emphasis: Mapping[str, float] = field(default_factory=dict)
+    alternatives: tuple[Alternative, ...] = ()
 
     @property
     def is_empty(self) -> bool:

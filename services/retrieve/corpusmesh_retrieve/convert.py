@@ -7,29 +7,20 @@ from collections.abc import Sequence
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
 from corpusmesh.type.v1 import place_pb2
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.query import RetrievalPlan, SearchMode
-from corpusmesh_core.ranking import Fusion, RankedCandidate, ScoreExplanation
-from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.query.plan import MAX_DOCUMENTS, MAX_METADATA_CONDITIONS
+from corpusmesh_core.query.stages import check_range
+from corpusmesh_core.ranking import RankedCandidate, ScoreExplanation
+from corpusmesh_core.records import Record
 from corpusmesh_core.tenancy import FilterCondition, FilterOperator, MetadataFilter
-from corpusmesh_retrieve.config import RetrieveSettings
+from corpusmesh_retrieve.outcome import PastTurn
 
 _DOCUMENT = re.compile(r"knowledgeBases/([a-z0-9-]{1,63})/documents/([a-z0-9-]{1,63})")
 _SNAPSHOT = re.compile(r"knowledgeBases/([a-z0-9-]{1,63})/snapshots/([1-9][0-9]{0,8})")
 _MAX_CONDITION_VALUES = 100
+MAX_TURNS = 50
+MAX_TURN_CHARACTERS = 20_000
 _MAX_PAGE_SIZE = 200
 _DEFAULT_PAGE_SIZE = 10
-_MODES = {
-    pb.SEARCH_MODE_UNSPECIFIED: SearchMode.HYBRID,
-    pb.SEARCH_MODE_HYBRID: SearchMode.HYBRID,
-    pb.SEARCH_MODE_LEXICAL: SearchMode.LEXICAL,
-    pb.SEARCH_MODE_VECTOR: SearchMode.VECTOR,
-}
-_FUSIONS = {
-    pb.FUSION_UNSPECIFIED: Fusion.ADAPTIVE,
-    pb.FUSION_ADAPTIVE: Fusion.ADAPTIVE,
-    pb.FUSION_TERM_COVERAGE: Fusion.TERM_COVERAGE,
-    pb.FUSION_RECIPROCAL_RANK: Fusion.RECIPROCAL_RANK,
-}
 _OPERATORS = {
     pb.MetadataCondition.OPERATOR_UNSPECIFIED: FilterOperator.EQUALS,
     pb.MetadataCondition.OPERATOR_EQUAL: FilterOperator.EQUALS,
@@ -58,47 +49,66 @@ def page_size_of(page_size: int) -> int:
     return min(page_size or _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE)
 
 
-def plan_of(
-    plan: pb.RetrievalPlan, *, knowledge_base_ids: Sequence[str], page_size: int, settings: RetrieveSettings
-) -> RetrievalPlan:
-    """Read a plan.
+def metadata_of(plan: pb.RetrievalPlan, *, knowledge_base_ids: Sequence[str]) -> MetadataFilter:
+    """Read the conditions on documents of a plan.
 
     Args:
         plan: Wire plan.
-        knowledge_base_ids: What the request searches.
-        page_size: Hits of a page.
-        settings: Defaults.
+        knowledge_base_ids: What the request searches; empty where the router picks, and documents cannot be named.
 
     Returns:
-        The plan.
+        The filter.
 
     Raises:
         InvalidArgumentError: If a value is unknown or out of range; the field is named.
     """
-    if plan.mode not in _MODES:
-        raise InvalidArgumentError("PLAN_INVALID", "mode has an unknown value", field="plan.mode")
-    if plan.fusion not in _FUSIONS:
-        raise InvalidArgumentError("PLAN_INVALID", "fusion has an unknown value", field="plan.fusion")
-    if plan.candidate_window < 0:
-        raise InvalidArgumentError(
-            "PLAN_INVALID", "candidate_window must not be negative", field="plan.candidate_window"
-        )
-    kinds = tuple(_kind_of(kind) for kind in plan.kinds) or (RecordKind.CHUNK,)
+    check_range("metadata.conditions", len(plan.metadata_conditions), 0, MAX_METADATA_CONDITIONS)
+    check_range("metadata.document_ids", len(plan.documents), 0, MAX_DOCUMENTS)
     documents = tuple(_document_id(name, knowledge_base_ids) for name in plan.documents) or None
-    return RetrievalPlan(
-        mode=_MODES[plan.mode],
-        fusion=_FUSIONS[plan.fusion],
-        vector_weight=plan.vector_weight if plan.HasField("vector_weight") else None,
-        similarity_threshold=plan.similarity_threshold if plan.HasField("similarity_threshold") else None,
-        window=plan.candidate_window or max(settings.candidate_window, page_size),
-        page_size=page_size,
-        kinds=kinds,
-        page_weight=plan.page_weight,
-        metadata=MetadataFilter(
-            conditions=tuple(_condition_of(condition) for condition in plan.metadata_conditions),
-            document_ids=documents,
-        ),
+    return MetadataFilter(
+        conditions=tuple(_condition_of(condition) for condition in plan.metadata_conditions), document_ids=documents
     )
+
+
+def history_of(turns: Sequence[pb.Turn]) -> tuple[PastTurn, ...]:
+    """Read the turns before a question.
+
+    Args:
+        turns: Wire turns, oldest first.
+
+    Returns:
+        Those that say something.
+
+    Raises:
+        InvalidArgumentError: If there are too many, or one is too long.
+    """
+    if len(turns) > MAX_TURNS or any(len(turn.text) > MAX_TURN_CHARACTERS for turn in turns):
+        raise InvalidArgumentError(
+            "HISTORY_INVALID",
+            f"history takes at most {MAX_TURNS} turns of {MAX_TURN_CHARACTERS:,} characters",
+            field="history",
+        )
+    return tuple(PastTurn(turn.speaker == pb.Turn.SPEAKER_USER, turn.text) for turn in turns if turn.text.strip())
+
+
+def condition_to_wire(condition: FilterCondition) -> pb.MetadataCondition:
+    """Write a condition.
+
+    Args:
+        condition: One of those that the contract knows.
+
+    Returns:
+        The condition.
+    """
+    operator = next(
+        wire
+        for wire, known in _OPERATORS.items()
+        if wire
+        and known is condition.operator
+        and (wire == pb.MetadataCondition.OPERATOR_NOT_EQUAL) == condition.negated
+    )
+    values = condition.texts or tuple(f"{number:g}" for number in condition.numbers)
+    return pb.MetadataCondition(key=condition.key, operator=operator, values=values)
 
 
 def snapshots_of(names: Sequence[str], knowledge_base_ids: Sequence[str]) -> dict[str, int]:
@@ -149,6 +159,9 @@ def hit_to_wire(ranked: RankedCandidate) -> pb.SearchHit:
         token_count=record.token_count,
         scores=scores_to_wire(ranked.explanation),
         picture=_picture_name(record, document),
+        merged_record_ids=ranked.merged_record_ids,
+        via_record_ids=ranked.via_record_ids,
+        url=record.attributes.get("url", ""),
     )
 
 
@@ -201,14 +214,6 @@ def _picture_name(record: Record, document: str) -> str:
 
 def _finite(value: float) -> float:
     return value if math.isfinite(value) else 0.0
-
-
-def _kind_of(kind: str) -> RecordKind:
-    try:
-        return RecordKind(kind)
-    except ValueError as error:
-        known = ", ".join(item.value for item in RecordKind)
-        raise InvalidArgumentError("PLAN_INVALID", f"kinds takes {known}", field="plan.kinds") from error
 
 
 def _document_id(name: str, knowledge_base_ids: Sequence[str]) -> str:

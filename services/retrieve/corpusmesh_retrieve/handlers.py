@@ -1,20 +1,32 @@
 """gRPC handlers: they connect wire messages to the searcher and the answerer."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import AnswerServiceServicer
 from corpusmesh.retrieve.v1.retrieval_service_pb2_grpc import RetrievalServiceServicer
 from corpusmesh_core.errors import InvalidArgumentError, OverloadedError
+from corpusmesh_core.query import RetrievalPlan
 from corpusmesh_core.ranking import RankedCandidate, page_of
 from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
+from corpusmesh_retrieve.asking import ModelSession
 from corpusmesh_retrieve.config import RetrieveSettings
-from corpusmesh_retrieve.convert import hit_to_wire, page_size_of, plan_of, scores_to_wire, snapshots_of
+from corpusmesh_retrieve.convert import (
+    condition_to_wire,
+    history_of,
+    hit_to_wire,
+    metadata_of,
+    page_size_of,
+    snapshots_of,
+)
+from corpusmesh_retrieve.explaining import explanation_to_wire
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.paging import SearchPosition, fingerprint_of, make_search_token, read_search_token
+from corpusmesh_retrieve.planning import make_plan
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.policy import knowledge_base_id_of
@@ -24,18 +36,35 @@ _MIN_EVIDENCE_TOKENS = 100
 _MAX_EVIDENCE_TOKENS = 100_000
 
 
+class SessionOpener(Protocol):
+    """Gives a request its access to the language model."""
+
+    def __call__(self, *, model_free: bool) -> ModelSession:
+        """Open a session.
+
+        Args:
+            model_free: Whether the request wants no language model.
+
+        Returns:
+            The session, with a budget of its own.
+        """
+        ...
+
+
 class RetrievalHandlers(RetrievalServiceServicer):
     """Searches."""
 
-    def __init__(self, searcher: Searcher, settings: RetrieveSettings) -> None:
+    def __init__(self, searcher: Searcher, settings: RetrieveSettings, open_session: SessionOpener) -> None:
         """Create the handlers.
 
         Args:
             searcher: Runs searches.
             settings: Defaults and bounds.
+            open_session: Gives a request its access to the language model.
         """
         self._searcher = searcher
         self._settings = settings
+        self._open_session = open_session
 
     async def SearchChunks(self, request: pb.SearchChunksRequest, context: Any) -> pb.SearchChunksResponse:
         """See the contract."""
@@ -47,24 +76,40 @@ class RetrievalHandlers(RetrievalServiceServicer):
         position = SearchPosition(0, snapshots_of(request.as_of_snapshots, identifiers))
         if request.page_token:
             position = read_search_token(fingerprint, request.page_token)
-        plan = plan_of(request.plan, knowledge_base_ids=identifiers, page_size=page_size, settings=self._settings)
-        if position.window:
-            plan = replace(plan, window=position.window)
+            # A page stays with the knowledge bases that the router picked for the first one.
+            identifiers = identifiers or tuple(position.snapshots)
+
+        def make(configs: Sequence[Mapping[str, object]]) -> RetrievalPlan:
+            plan = make_plan(request.plan, configs, page_size=page_size, default_window=self._settings.candidate_window)
+            return replace(plan, window=position.window) if position.window else plan
+
         outcome = await self._searcher.search(
             call,
-            SearchRequest(knowledge_base_ids=identifiers, query=request.query, plan=plan, snapshots=position.snapshots),
+            SearchRequest(
+                knowledge_base_ids=identifiers,
+                query=request.query,
+                make_plan=make,
+                session=self._open_session(model_free=False),
+                metadata=metadata_of(request.plan, knowledge_base_ids=identifiers),
+                snapshots=position.snapshots,
+                history=history_of(request.history),
+            ),
         )
         page = page_of(outcome.kept, offset=position.offset, page_size=page_size)
         more = ""
         if page.next_offset is not None:
-            more = make_search_token(fingerprint, SearchPosition(page.next_offset, outcome.snapshots, plan.window))
+            more = make_search_token(
+                fingerprint, SearchPosition(page.next_offset, outcome.snapshots, outcome.plan.window)
+            )
         return pb.SearchChunksResponse(
             hits=[hit_to_wire(item) for item in page.items],
             next_page_token=more,
             snapshots=_snapshot_names(outcome),
             total_size=page.total_count,
-            explanation=_explanation(outcome) if request.explain else None,
+            explanation=explanation_to_wire(outcome) if request.explain else None,
             unreachable=list(dict.fromkeys(outcome.unreachable)),
+            inferred_conditions=[condition_to_wire(condition) for condition in outcome.inferred],
+            standalone_query=outcome.question if outcome.question != request.query else "",
         )
 
 
@@ -84,7 +129,14 @@ class ModelBounds:
 class AnswerHandlers(AnswerServiceServicer):
     """Answers questions."""
 
-    def __init__(self, searcher: Searcher, answerer: Answerer, settings: RetrieveSettings, bounds: ModelBounds) -> None:
+    def __init__(
+        self,
+        searcher: Searcher,
+        answerer: Answerer,
+        settings: RetrieveSettings,
+        bounds: ModelBounds,
+        open_session: SessionOpener,
+    ) -> None:
         """Create the handlers.
 
         Args:
@@ -92,7 +144,9 @@ class AnswerHandlers(AnswerServiceServicer):
             answerer: Writes answers.
             settings: Defaults and bounds.
             bounds: Bounds of the language model.
+            open_session: Gives a request its access to the language model.
         """
+        self._open_session = open_session
         self._searcher = searcher
         self._answerer = answerer
         self._settings = settings
@@ -128,12 +182,15 @@ class AnswerHandlers(AnswerServiceServicer):
             SearchRequest(
                 knowledge_base_ids=identifiers,
                 query=request.question,
-                plan=plan_of(
+                make_plan=partial(
+                    make_plan,
                     request.plan,
-                    knowledge_base_ids=identifiers,
                     page_size=options.evidence_count,
-                    settings=self._settings,
+                    default_window=self._settings.candidate_window,
                 ),
+                session=self._open_session(model_free=request.model_free),
+                metadata=metadata_of(request.plan, knowledge_base_ids=identifiers),
+                history=history_of(request.history),
             ),
         )
         result = self._answerer.gather(request.question, outcome, options)
@@ -178,10 +235,10 @@ class AnswerHandlers(AnswerServiceServicer):
 
 def _knowledge_base_ids(names: Sequence[str]) -> tuple[str, ...]:
     identifiers = tuple(dict.fromkeys(knowledge_base_id_of(name, field="knowledge_bases") for name in names))
-    if not 1 <= len(identifiers) <= _MAX_KNOWLEDGE_BASES:
+    if len(identifiers) > _MAX_KNOWLEDGE_BASES:
         raise InvalidArgumentError(
             "KNOWLEDGE_BASES_INVALID",
-            f"name 1 to {_MAX_KNOWLEDGE_BASES} knowledge bases",
+            f"name at most {_MAX_KNOWLEDGE_BASES} knowledge bases",
             field="knowledge_bases",
         )
     return identifiers
@@ -210,29 +267,6 @@ def _fingerprint(request: pb.SearchChunksRequest) -> str:
 
 def _snapshot_names(outcome: SearchOutcome) -> list[str]:
     return [f"knowledgeBases/{key}/snapshots/{value}" for key, value in outcome.snapshots.items() if value]
-
-
-def _explanation(outcome: SearchOutcome) -> pb.Explanation:
-    return pb.Explanation(
-        stages=[
-            pb.StageTiming(stage=name, duration_milliseconds=value)
-            for name, value in outcome.stage_milliseconds.items()
-        ],
-        query_terms=outcome.terms.fine,
-        candidates=[
-            pb.CandidateExplanation(
-                record_id=item.candidate.record.record_id,
-                scores=scores_to_wire(item.explanation),
-                dropped_reason=item.explanation.dropped_because,
-                vector_weight=item.explanation.vector_weight,
-                cross_script=item.explanation.is_cross_script,
-                rank_feature=item.explanation.rank_feature,
-            )
-            for item in outcome.ranked
-        ],
-        notes=outcome.notes,
-        visible_version_count=outcome.visible_count,
-    )
 
 
 def _citations(

@@ -10,7 +10,7 @@ from corpusmesh.retrieve.v1.retrieval_service_pb2_grpc import add_RetrievalServi
 from corpusmesh_core.ports.metadata import KnowledgeBaseStore
 from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.config import RetrieveSettings
-from corpusmesh_retrieve.handlers import AnswerHandlers, ModelBounds, RetrievalHandlers
+from corpusmesh_retrieve.handlers import AnswerHandlers, ModelBounds, RetrievalHandlers, SessionOpener
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
@@ -32,6 +32,7 @@ class RetrieveService(GuardedService):
         searcher: Searcher,
         answerer: Answerer,
         bounds: ModelBounds,
+        open_session: SessionOpener,
         knowledge_bases: KnowledgeBaseStore,
         signer: IdentitySigner,
     ) -> None:
@@ -42,11 +43,12 @@ class RetrieveService(GuardedService):
             searcher: Runs searches.
             answerer: Writes answers.
             bounds: Bounds of the language model.
+            open_session: Gives a request its access to the language model.
             knowledge_bases: Guards the knowledge bases that a request names.
             signer: Verifies who calls.
         """
-        self._retrieval = RetrievalHandlers(searcher, settings)
-        self._answers = AnswerHandlers(searcher, answerer, settings, bounds)
+        self._retrieval = RetrievalHandlers(searcher, settings, open_session)
+        self._answers = AnswerHandlers(searcher, answerer, settings, bounds, open_session)
         super().__init__(
             "retrieve",
             settings.server,

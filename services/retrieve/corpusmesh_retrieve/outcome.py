@@ -1,15 +1,62 @@
 """What a search is asked and what it found: the values that its stages hand to each other."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.query import RetrievalPlan
+from corpusmesh_core.ports.index import Candidates
+from corpusmesh_core.query import QueryVariant, RetrievalPlan
 from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.tenancy import FilterCondition, MetadataFilter, VisibilityInputs
 from corpusmesh_core.text import QueryTerms, analyze_query
 from corpusmesh_core.visibility import Visibility
+from corpusmesh_retrieve.asking import ModelSession
+
+PlanMaker = Callable[[Sequence[Mapping[str, object]]], RetrievalPlan]
+"""Makes the plan of a request from the configurations of its knowledge bases."""
+
+
+class StageState(StrEnum):
+    """What became of a stage."""
+
+    RAN = "ran"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """What one stage did.
+
+    Attributes:
+        name: Name of the stage.
+        duration_milliseconds: How long it took.
+        state: What became of it.
+        by_model: Whether a language model did it.
+        detail: What it did, or why it did not; for people, without text of documents.
+    """
+
+    name: str
+    duration_milliseconds: float
+    state: StageState = StageState.RAN
+    by_model: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """One turn of a conversation before the question.
+
+    Attributes:
+        is_user: Whether the user said it; else the assistant.
+        text: What was said.
+    """
+
+    is_user: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +64,22 @@ class SearchRequest:
     """What is searched.
 
     Attributes:
-        knowledge_base_ids: Knowledge bases, at least one.
-        query: The question.
-        plan: How.
+        knowledge_base_ids: Knowledge bases; empty lets the router pick.
+        query: The question as it was asked.
+        make_plan: Makes the plan, see `PlanMaker`.
+        metadata: The caller's own conditions on documents.
         snapshots: Snapshot by knowledge base, where another than the current one is wanted.
+        history: Turns before the question, oldest first.
+        session: Access to the language model, bounded for this request.
     """
 
     knowledge_base_ids: tuple[str, ...]
     query: str
-    plan: RetrievalPlan
+    make_plan: PlanMaker
+    session: ModelSession
+    metadata: MetadataFilter = field(default_factory=MetadataFilter)
     snapshots: Mapping[str, int] = field(default_factory=dict)
+    history: tuple[PastTurn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +99,49 @@ class SpaceView:
 
 @dataclass(slots=True)
 class SearchOutcome:
-    """What a search found.
+    """The state of one search; each stage reads what the ones before it left, and leaves its own.
 
     Attributes:
-        ranked: All candidates, the kept ones first, best first.
+        request: What is searched.
+        plan: The effective plan.
+        question: The stand-alone question: the query, or what multi-turn refinement made of it.
+        inputs: What the metadata store told of each knowledge base; its snapshot holds for all stages.
         snapshots: Snapshot that each knowledge base was searched at; 0 where nothing is published.
         views: What the request may see, by space; a stage that asks the index takes it from here and from nowhere else.
-        terms: Terms of the question.
-        query_vector: Its vector; None without a vector leg.
-        query_space_id: Space of that vector: it is compared with records of this space alone (FR-A11).
+        variants: What is searched; the first is the question itself.
+        variant_vectors: Vector of each variant, in their order; None where there is none.
+        terms: Terms of the question with emphasis and alternatives.
+        query_vector: Vector of the question; None without a vector leg.
+        query_space_id: Space of the vectors: they are compared with records of this space alone (FR-A11).
+        inferred: Conditions on metadata that were read out of the question.
+        found: Candidates by space view, for each variant in their order.
+        rank_features: What tags, page rank and the like add, by record id.
+        ranked: All candidates, the kept ones first, best first.
+        compressed: Shortened text of evidence, by record id.
         unreachable: Legs that did not answer.
         notes: What the caller should know.
-        stage_milliseconds: How long each stage took, in order.
+        stages: What each stage did, in order.
     """
 
-    ranked: tuple[RankedCandidate, ...] = ()
+    request: SearchRequest
+    plan: RetrievalPlan = field(default_factory=RetrievalPlan)
+    question: str = ""
+    inputs: tuple[VisibilityInputs, ...] = ()
     snapshots: dict[str, int] = field(default_factory=dict)
     views: tuple[SpaceView, ...] = ()
+    variants: list[QueryVariant] = field(default_factory=list)
+    variant_vectors: list[NDArray[np.float32] | None] = field(default_factory=list)
     terms: QueryTerms = field(default_factory=lambda: analyze_query(""))
     query_vector: NDArray[np.float32] | None = None
     query_space_id: str = ""
+    inferred: tuple[FilterCondition, ...] = ()
+    found: list[list[Candidates]] = field(default_factory=list)
+    rank_features: dict[str, float] = field(default_factory=dict)
+    ranked: tuple[RankedCandidate, ...] = ()
+    compressed: dict[str, str] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    stage_milliseconds: dict[str, float] = field(default_factory=dict)
+    stages: list[StageReport] = field(default_factory=list)
 
     @property
     def kept(self) -> tuple[RankedCandidate, ...]:

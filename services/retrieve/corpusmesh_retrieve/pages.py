@@ -17,7 +17,8 @@ from corpusmesh_core.ports.page_embedding import PageEmbedder
 from corpusmesh_core.ranking import max_sim, page_image_ids, rescore_by_pages, unpack_page
 from corpusmesh_core.records import PAGE_PLACE, PAGE_SPACE, PAGE_VECTORS_KEY, Record, RecordKind
 from corpusmesh_core.visibility import build_filter
-from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
+from corpusmesh_retrieve.outcome import SearchOutcome, StageState
+from corpusmesh_retrieve.stages import StageResult
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 
@@ -52,46 +53,47 @@ class PageReader:
         self._cached: OrderedDict[str, _Arrays] = OrderedDict()
         self._cached_bytes = 0
 
-    async def rescore(self, call: CallContext, request: SearchRequest, outcome: SearchOutcome) -> None:
-        """Mix what the pages look like into the order; where that is not possible, a note says why.
+    @property
+    def name(self) -> str:
+        """See `Stage`."""
+        return "pages"
 
-        Args:
-            call: The call.
-            request: What is searched.
-            outcome: Candidates; they are put into their new order.
-        """
+    def is_wanted(self, outcome: SearchOutcome) -> bool:
+        """See `Stage`."""
+        return outcome.plan.page_weight > 0.0
+
+    async def run(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
+        """Mix what the pages look like into the order; see `Stage`."""
         if self._embedder.page_space is None:
             with contextlib.suppress(UnavailableError):
                 await self._embedder.refresh(deadline_seconds=min(_REFRESH_SECONDS, call.remaining_seconds()))
         space = self._embedder.page_space
         if space is None:
-            outcome.notes.append("no vision model is configured, so the images of pages were not looked at")
-            return
+            return _skipped(outcome, "no vision model is configured, so the images of pages were not looked at")
         wanted = dict.fromkeys(page_id for item in outcome.kept for page_id in page_image_ids(item.candidate.record))
         pages = await self._pages(call, outcome, list(wanted)[:_MAX_PAGES])
         readable = [page for page in pages if page.attributes.get(PAGE_SPACE) == space.space_id]
         if not readable:
-            outcome.notes.append("no page of the candidates has an image that the vision model has seen")
-            return
+            return _skipped(outcome, "no page of the candidates has an image that the vision model has seen")
         try:
             question = await self._embedder.embed_page_question(
-                request.query, deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE
+                outcome.question, deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE
             )
             scores = await self._scores(call, question, readable)
         except CorpusMeshError as error:
             _log.warning("pages left out", reason=error.reason)
-            outcome.unreachable.append("pages")
-            outcome.notes.append(
-                "the images of pages could not be looked at, so the order is that of words and vectors"
-            )
-            return
+            outcome.unreachable.append(self.name)
+            note = "the images of pages could not be looked at, so the order is that of words and vectors"
+            outcome.notes.append(note)
+            return StageResult(StageState.FAILED, detail=note)
         outcome.ranked = rescore_by_pages(
             outcome.ranked,
             readable,
             scores,
-            weight=request.plan.page_weight,
-            similarity_threshold=request.plan.ranking_options().similarity_threshold,
+            weight=outcome.plan.page_weight,
+            similarity_threshold=outcome.plan.ranking_options().similarity_threshold,
         )
+        return StageResult(detail=f"{len(scores)} pages")
 
     async def _pages(self, call: CallContext, outcome: SearchOutcome, record_ids: Sequence[str]) -> list[Record]:
         if not record_ids:
@@ -149,6 +151,11 @@ class PageReader:
                 _, dropped = self._cached.popitem(last=False)
                 self._cached_bytes -= sum(array.nbytes for array in dropped.values())
         return arrays
+
+
+def _skipped(outcome: SearchOutcome, note: str) -> StageResult:
+    outcome.notes.append(note)
+    return StageResult(StageState.SKIPPED, detail=note)
 
 
 def _load(content: bytes) -> _Arrays:

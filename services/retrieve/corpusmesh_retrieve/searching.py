@@ -1,9 +1,8 @@
 """One search from the first to the last stage, on one snapshot of each knowledge base."""
 
 import asyncio
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +12,15 @@ from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, Unava
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex
 from corpusmesh_core.ports.metadata import SnapshotStore
-from corpusmesh_core.query import SearchMode
+from corpusmesh_core.query import QueryVariant, SearchMode, VariantOrigin
 from corpusmesh_core.ranking import rank_candidates
 from corpusmesh_core.tenancy import VisibilityInputs, visible_bitmap
 from corpusmesh_core.text import analyze_query
 from corpusmesh_core.visibility import Visibility, build_filter
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest, SpaceView
-from corpusmesh_retrieve.pages import PageReader
+from corpusmesh_retrieve.stages import SearchStages, run_stages, timed_stage
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
-from corpusmesh_runtime.metrics import STAGE_DURATION_SECONDS
-from corpusmesh_runtime.tracing import tracer
 
 _FOREIGN_SPACE = "SPACE_WITHOUT_MODEL"
 _REFRESH_SECONDS = 2.0
@@ -35,19 +32,19 @@ _log = get_logger(__name__)
 class Searcher:
     """Runs searches."""
 
-    def __init__(self, snapshots: SnapshotStore, index: RecordIndex, embedder: Embedder, pages: PageReader) -> None:
+    def __init__(self, snapshots: SnapshotStore, index: RecordIndex, embedder: Embedder, stages: SearchStages) -> None:
         """Create the searcher.
 
         Args:
             snapshots: Tells what the caller may see.
             index: Recalls candidates.
             embedder: Embeds the question.
-            pages: Looks at the images of pages.
+            stages: The optional stages.
         """
-        self._pages = pages
         self._snapshots = snapshots
         self._index = index
         self._embedder = embedder
+        self._stages = stages
 
     async def search(self, call: CallContext, request: SearchRequest) -> SearchOutcome:
         """Search.
@@ -61,51 +58,80 @@ class Searcher:
 
         Raises:
             NotFoundError: If a knowledge base or snapshot is unknown to the caller.
+            InvalidArgumentError: If the plan is not valid.
             UnavailableError: If the index does not answer.
         """
-        outcome = SearchOutcome()
-        with _stage(outcome, "visibility"):
-            inputs = await asyncio.gather(
-                *(self._inputs(call, identifier, request) for identifier in request.knowledge_base_ids)
-            )
-            outcome.snapshots = {item.knowledge_base_id: item.snapshot_id for item in inputs}
-            outcome.views = _views(inputs)
-        with _stage(outcome, "analyze"):
+        outcome = SearchOutcome(request, question=request.query)
+        with timed_stage(outcome, "visibility"):
+            await self.look(call, outcome)
+        outcome.plan = request.make_plan([item.config for item in outcome.inputs])
+        outcome.variants = [QueryVariant(request.query, VariantOrigin.QUESTION)]
+        with timed_stage(outcome, "analyze"):
             outcome.terms = analyze_query(request.query)
             if outcome.terms.is_cut:
                 outcome.notes.append("the query was longer than a search reads; its last words were left out")
-        with _stage(outcome, "embed"):
-            outcome.query_vector = await self._embed(call, request, outcome)
-        with _stage(outcome, "recall"):
-            found = await asyncio.gather(*(self._recall(call, request, outcome, view) for view in outcome.views))
-        with _stage(outcome, "score"):
-            options = request.plan.ranking_options()
-            ranked = [item for part in found for item in rank_candidates(part, outcome.terms, options)]
+        await run_stages(self._stages.understanding, call, outcome)
+        await self.recall(call, outcome)
+        await run_stages(self._stages.assembly, call, outcome)
+        return outcome
+
+    async def look(self, call: CallContext, outcome: SearchOutcome) -> None:
+        """Find out what the request may see; once looked at, a knowledge base stays at its snapshot.
+
+        Args:
+            call: The call.
+            outcome: Gets inputs, snapshots and views; conditions that were read out of the question narrow them.
+        """
+        request = outcome.request
+        metadata = request.metadata
+        if outcome.inferred:
+            metadata = replace(metadata, conditions=(*metadata.conditions, *outcome.inferred))
+        pinned = {**request.snapshots, **outcome.snapshots}
+        inputs = await asyncio.gather(
+            *(
+                self._snapshots.visibility_inputs(
+                    call.identity,
+                    identifier,
+                    snapshot_id=pinned.get(identifier),
+                    metadata_filter=None if metadata.is_empty else metadata,
+                )
+                for identifier in request.knowledge_base_ids
+            )
+        )
+        outcome.inputs = tuple(inputs)
+        outcome.snapshots = {item.knowledge_base_id: item.snapshot_id for item in inputs}
+        outcome.views = _views(inputs)
+
+    async def recall(self, call: CallContext, outcome: SearchOutcome) -> None:
+        """Embed the variants, recall candidates for them and put these in order.
+
+        Args:
+            call: The call.
+            outcome: Gets vectors, candidates and the order.
+        """
+        with timed_stage(outcome, "embed"):
+            outcome.query_vector = await self._embed(call, outcome)
+        with timed_stage(outcome, "recall"):
+            found = await asyncio.gather(*(self._recall(call, outcome, view) for view in outcome.views))
+            outcome.found = [[part] for part in found]
+        await run_stages(self._stages.features, call, outcome)
+        with timed_stage(outcome, "score"):
+            options = outcome.plan.ranking_options()
+            ranked = [
+                item
+                for parts in outcome.found
+                for item in rank_candidates(parts[0], outcome.terms, options, rank_features=outcome.rank_features)
+            ]
             if len(found) > 1:
                 # Spaces cannot be compared by cosine alone; similarity is absolute, so it joins them.
                 ranked.sort(key=lambda item: (not item.is_kept, -item.similarity))
             outcome.ranked = tuple(ranked)
-        if request.plan.page_weight > 0.0:
-            with _stage(outcome, "pages"):
-                await self._pages.rescore(call, request, outcome)
-        return outcome
 
-    async def _inputs(self, call: CallContext, knowledge_base_id: str, request: SearchRequest) -> VisibilityInputs:
-        metadata = request.plan.metadata
-        return await self._snapshots.visibility_inputs(
-            call.identity,
-            knowledge_base_id,
-            snapshot_id=request.snapshots.get(knowledge_base_id),
-            metadata_filter=None if metadata.is_empty else metadata,
-        )
-
-    async def _embed(
-        self, call: CallContext, request: SearchRequest, outcome: SearchOutcome
-    ) -> NDArray[np.float32] | None:
-        if not request.plan.runs_vector or not request.query.strip():
+    async def _embed(self, call: CallContext, outcome: SearchOutcome) -> NDArray[np.float32] | None:
+        if not outcome.plan.runs_vector or not outcome.question.strip():
             return None
         spaces = {view.space_id for view in outcome.views}
-        is_alone = request.plan.mode is SearchMode.VECTOR
+        is_alone = outcome.plan.mode is SearchMode.VECTOR
         seconds = call.remaining_seconds()
         try:
             if spaces != {self._embedder.space.space_id}:
@@ -114,7 +140,7 @@ class Searcher:
             if own not in spaces:
                 raise UnavailableError(_FOREIGN_SPACE, "the model of this knowledge base is not loaded")
             result = await self._embedder.embed(
-                [request.query],
+                [outcome.question],
                 role=EmbedRole.QUERY,
                 lane=EmbedLane.INTERACTIVE,
                 deadline_seconds=seconds if is_alone else seconds * _EMBED_SHARE_OF_DEADLINE,
@@ -137,12 +163,10 @@ class Searcher:
         vector: NDArray[np.float32] = result.vectors[0]
         return vector
 
-    async def _recall(
-        self, call: CallContext, request: SearchRequest, outcome: SearchOutcome, view: SpaceView
-    ) -> Candidates:
+    async def _recall(self, call: CallContext, outcome: SearchOutcome, view: SpaceView) -> Candidates:
         if view.visibility.is_empty:
             return Candidates(())
-        plan = request.plan
+        plan = outcome.plan
         comparable = outcome.query_vector is not None and outcome.query_space_id == view.space_id
         terms = outcome.terms if plan.runs_lexical else analyze_query("")
         if terms.is_empty and not comparable:
@@ -180,13 +204,3 @@ def _views(inputs: Sequence[VisibilityInputs]) -> tuple[SpaceView, ...]:
         )
         views.append(SpaceView(space_id, tuple(item.knowledge_base_id for item in items), visibility))
     return tuple(views)
-
-
-@contextmanager
-def _stage(outcome: SearchOutcome, name: str) -> Iterator[None]:
-    started = time.perf_counter()
-    with tracer().start_as_current_span(f"search.{name}"):
-        yield
-    seconds = time.perf_counter() - started
-    outcome.stage_milliseconds[name] = seconds * 1000.0
-    STAGE_DURATION_SECONDS.labels("retrieve", name).observe(seconds)

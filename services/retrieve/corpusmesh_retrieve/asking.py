@@ -1,0 +1,188 @@
+"""Asks the language model for one step of a request, within the request's budget; whoever asks has another way.
+
+A model may answer badly, slowly, or never (invariant 9). A step that gets no good answer in time goes on without one,
+and once the model has not answered, the rest of the request does not wait for it again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from corpusmesh_core.answering.step_messages import DataBlock, render_step_messages
+from corpusmesh_core.enrichment.answers import read_json_answer
+from corpusmesh_core.errors import CorpusMeshError, DeadlineExceededError
+from corpusmesh_core.ports.chat import ChatMessage, ChatModel
+from corpusmesh_core.prompts.step_prompt import StepPrompt
+from corpusmesh_retrieve.metrics import STEP_CALLS_TOTAL
+from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.logging import get_logger
+
+_Value = TypeVar("_Value")
+_MIN_CALL_SECONDS = 0.2
+_SHARE_OF_DEADLINE = 0.5
+_GRACE_SECONDS = 0.5
+_CHARACTERS_PER_TOKEN = 8
+_PROMPT_CHARACTERS_PER_TOKEN = 3
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBudget:
+    """What the steps of one request may cost.
+
+    Attributes:
+        max_calls: Calls.
+        max_tokens: Tokens of prompts and answers together, estimated from characters where the service does not tell.
+        call_timeout_seconds: Longest call.
+        max_concurrent_calls: Calls of one request under way at once.
+    """
+
+    max_calls: int = 24
+    max_tokens: int = 200_000
+    call_timeout_seconds: float = 15.0
+    max_concurrent_calls: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Generic[_Value]):
+    """What a step made.
+
+    Attributes:
+        value: The value.
+        by_model: Whether the language model made it.
+        why_not: Why not; "" where it did, or where none was to be asked.
+    """
+
+    value: _Value
+    by_model: bool
+    why_not: str = ""
+
+
+class ModelSession:
+    """The language model as one request may use it."""
+
+    def __init__(
+        self, chat: ChatModel | None, make_rng: Callable[[], np.random.Generator], budget: ModelBudget | None = None
+    ) -> None:
+        """Create the session of one request.
+
+        Args:
+            chat: The model; None where none is configured, or where the caller wants none.
+            make_rng: Dice for delimiters.
+            budget: What the request may cost.
+        """
+        self._chat = chat
+        self._make_rng = make_rng
+        self._budget = budget or ModelBudget()
+        self._slots = asyncio.Semaphore(self._budget.max_concurrent_calls)
+        self._why_lost = ""
+        self.call_count = 0
+        self.token_count = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether asking makes sense: a model is there, it has not failed, and the budget is not spent."""
+        return not self._closed_because()
+
+    async def make(
+        self,
+        call: CallContext,
+        prompt: StepPrompt,
+        blocks: Sequence[DataBlock],
+        *,
+        read: Callable[[object], _Value | None],
+        otherwise: Callable[[], _Value] | Callable[[], Awaitable[_Value]],
+        parameters: Mapping[str, str] | None = None,
+    ) -> Made[_Value]:
+        """Make something by the model, or by the model-free way.
+
+        Args:
+            call: The call; its deadline bounds the model.
+            prompt: What to ask.
+            blocks: What is quoted.
+            read: Checks the JSON value of the answer strictly; None for one that is no answer.
+            otherwise: The model-free way, a function or a coroutine function.
+            parameters: Values for the prompt's places.
+
+        Returns:
+            What was made, and by which way.
+
+        Raises:
+            DeadlineExceededError: If the time of the call itself is over.
+        """
+        why_not = self._closed_because()
+        if not why_not:
+            value, why_not = await self._ask(call, prompt, blocks, read, parameters)
+            if value is not None:
+                return Made(value, by_model=True)
+        made = otherwise()
+        return Made(await made if isinstance(made, Awaitable) else made, by_model=False, why_not=why_not)
+
+    def _closed_because(self) -> str:
+        if self._chat is None:
+            return "no language model is used"
+        if self.call_count >= self._budget.max_calls or self.token_count >= self._budget.max_tokens:
+            return "the budget of the language model is spent"
+        return self._why_lost
+
+    async def _ask(
+        self,
+        call: CallContext,
+        prompt: StepPrompt,
+        blocks: Sequence[DataBlock],
+        read: Callable[[object], _Value | None],
+        parameters: Mapping[str, str] | None,
+    ) -> tuple[_Value | None, str]:
+        for is_repair in (False, True):
+            if why_not := self._closed_because():
+                return None, why_not
+            messages = render_step_messages(
+                prompt, blocks, rng=self._make_rng(), parameters=parameters, is_repair=is_repair
+            )
+            seconds = min(self._budget.call_timeout_seconds, call.remaining_seconds() * _SHARE_OF_DEADLINE)
+            if seconds < _MIN_CALL_SECONDS:
+                return None, "there was no time left for the language model"
+            try:
+                async with asyncio.timeout(seconds + _GRACE_SECONDS), self._slots:
+                    answer = await self._listen(messages, prompt.max_token_count, seconds)
+            except (CorpusMeshError, TimeoutError) as error:
+                reason = error.reason if isinstance(error, CorpusMeshError) else "CHAT_DEADLINE"
+                _log.warning("step without the language model", step=prompt.name, reason=reason)
+                STEP_CALLS_TOTAL.labels(prompt.name, "lost").inc()
+                is_late = isinstance(error, DeadlineExceededError | TimeoutError)
+                self._why_lost = f"the language model did not answer{' in time' if is_late else ''}"
+                return None, self._why_lost
+            parsed = read_json_answer(answer)
+            value = read(parsed) if parsed is not None else None
+            STEP_CALLS_TOTAL.labels(prompt.name, "unusable" if value is None else "answered").inc()
+            if value is not None:
+                return value, ""
+        return None, "the language model gave no usable answer"
+
+    async def _listen(self, messages: Sequence[ChatMessage], max_token_count: int, seconds: float) -> str:
+        assert self._chat is not None
+        self.call_count += 1
+        parts: list[str] = []
+        room = _CHARACTERS_PER_TOKEN * max_token_count
+        told = 0
+        stream = self._chat.stream(messages, max_token_count=max_token_count, timeout_seconds=seconds)
+        async with contextlib.AsyncExitStack() as stack:
+            # The port promises an iterator; one that is a generator is closed at once, so that the request ends too.
+            if (close := getattr(stream, "aclose", None)) is not None:
+                stack.push_async_callback(close)
+            try:
+                async for delta in stream:
+                    parts.append(delta.text)
+                    room -= len(delta.text)
+                    if delta.usage is not None:
+                        told = delta.usage.prompt_token_count + delta.usage.completion_token_count
+                    if room < 0:
+                        break
+            finally:
+                characters = sum(len(message.content) for message in messages) + sum(map(len, parts))
+                self.token_count += told or characters // _PROMPT_CHARACTERS_PER_TOKEN
+        return "".join(parts)
