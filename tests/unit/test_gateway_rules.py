@@ -178,6 +178,9 @@ class TestTranscoding:
             "snapshots": [],
             "totalSize": 0,
             "unreachable": [],
+            "inferredConditions": [],
+            "standaloneQuery": "",
+            "retrieval": "",
         }
 
     @given(st.binary(max_size=200))

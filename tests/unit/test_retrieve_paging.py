@@ -72,7 +72,7 @@ def request(page_size: int, page_token: str = "") -> pb.SearchChunksRequest:
     )
 
 
-def open_session(*, model_free: bool) -> ModelSession:  # noqa: ARG001 - there is none either way
+def open_session(*, model_free: bool) -> ModelSession:
     return ModelSession(None, np.random.default_rng)
 
 
