@@ -3,7 +3,7 @@
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
 from corpusmesh_retrieve.convert import scores_to_wire
 from corpusmesh_retrieve.outcome import SearchOutcome, StageReport, StageState
-from corpusmesh_retrieve.planning import plan_to_wire
+from corpusmesh_runtime.retrieval_plans import plan_to_wire
 
 _STATES = {
     StageState.RAN: pb.StageTiming.STATE_RAN,

@@ -26,10 +26,10 @@ from corpusmesh_retrieve.convert import (
 from corpusmesh_retrieve.explaining import explanation_to_wire
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.paging import SearchPosition, fingerprint_of, make_search_token, read_search_token
-from corpusmesh_retrieve.planning import make_plan
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.policy import knowledge_base_id_of
+from corpusmesh_runtime.retrieval_plans import make_plan
 
 _MAX_KNOWLEDGE_BASES = 16
 _MIN_EVIDENCE_TOKENS = 100
