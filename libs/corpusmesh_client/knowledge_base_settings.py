@@ -3,7 +3,8 @@
     {"chunking": {"template": "book", "settings": {"max_tokens": 300}},
      "parsing": {"recognition": "never", "keep_pictures": true},
      "enrichment": {"keywords": {"method": "lite", "count": 5}},
-     "metadata_schema": {"fields": [{"name": "author", "type": "text", "source": "parser", "key": "author"}]}}
+     "metadata_schema": {"fields": [{"name": "author", "type": "text", "source": "parser", "key": "author"}]},
+     "retrieval": {"preset": "thorough", "assembly": {"neighbours": 1}}}
 
 The plain form is also what the mesh stores. Names of values are those of the contract's enums in lower case, without
 their prefix. A value that is not set is left out.
@@ -20,11 +21,13 @@ from google.protobuf.struct_pb2 import Struct
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
 
+_CHUNKING: Final = "chunking"
 SECTIONS: Final[Mapping[str, str]] = {
-    "chunking": "chunk_settings",
+    _CHUNKING: "chunk_settings",
     "parsing": "parse_settings",
     "enrichment": "enrichment_settings",
     "metadata_schema": "metadata_schema",
+    "retrieval": "retrieval_plan",
 }
 """Sections of the plain form and the fields of `KnowledgeBase` that hold them."""
 
@@ -50,13 +53,11 @@ def settings_to_plain(knowledge_base: pb.KnowledgeBase) -> dict[str, Any]:
     """
     plain: dict[str, Any] = {}
     if knowledge_base.HasField("chunk_settings"):
-        plain["chunking"] = _chunking_to_plain(knowledge_base.chunk_settings)
-    if knowledge_base.HasField("parse_settings"):
-        plain["parsing"] = _to_plain(knowledge_base.parse_settings, "parse_settings")
-    if knowledge_base.HasField("enrichment_settings"):
-        plain["enrichment"] = _to_plain(knowledge_base.enrichment_settings, "enrichment_settings")
-    if knowledge_base.HasField("metadata_schema"):
-        plain["metadata_schema"] = _to_plain(knowledge_base.metadata_schema, "metadata_schema")
+        plain[_CHUNKING] = _chunking_to_plain(knowledge_base.chunk_settings)
+    set_fields = {entry.name: value for entry, value in knowledge_base.ListFields()}
+    for section, name in SECTIONS.items():
+        if section != _CHUNKING and (given := set_fields.get(name)) is not None:
+            plain[section] = _to_plain(given, name)
     return {section: values for section, values in plain.items() if values}
 
 
@@ -81,7 +82,7 @@ def settings_from_plain(plain: Mapping[str, Any]) -> pb.KnowledgeBase:
             raise _invalid(section, "an object of settings")
         target = getattr(message, SECTIONS[section])
         target.SetInParent()
-        if section == "chunking":
+        if section == _CHUNKING:
             _read_chunking(values, target)
         else:
             _read(values, target, section)

@@ -1,17 +1,17 @@
 """The plan of a request: preset, then the knowledge base's own plan, then what the request says.
 
-A knowledge base keeps its plan in the section `retrieval` of its configuration, spelled like the contract's
-`RetrievalPlan`. Conditions on documents are a request's alone.
+A knowledge base keeps its plan in the section `retrieval` of its configuration, in the plain spelling of
+`corpusmesh_client.knowledge_base_settings`. Conditions on documents are a request's alone.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
+from corpusmesh_client.knowledge_base_settings import settings_from_plain
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.query import (
     PLAN_BY_PRESET,
@@ -98,17 +98,12 @@ def own_plan(config: Mapping[str, object]) -> pb.RetrievalPlan | None:
         The plan; None where it has none.
 
     Raises:
-        InvalidArgumentError: PLAN_INVALID if it is no plan.
+        InvalidArgumentError: SETTING_UNKNOWN, SETTING_INVALID or PLAN_INVALID if it is no plan.
     """
     section = _section(config)
     if section is None:
         return None
-    try:
-        plan = json_format.ParseDict(section, pb.RetrievalPlan())
-    except json_format.ParseError as error:
-        raise InvalidArgumentError(
-            "PLAN_INVALID", f"the retrieval plan of the knowledge base cannot be read: {error}", field=RETRIEVAL
-        ) from error
+    plan = settings_from_plain({RETRIEVAL: section}).retrieval_plan
     for name in _REQUEST_ALONE:
         if getattr(plan, name):
             raise InvalidArgumentError(

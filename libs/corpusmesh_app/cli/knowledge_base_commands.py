@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from corpusmesh.ingest.v1.run_service_pb2 import Run
 
 _SHOWN_RUNS = 10
-_SETTINGS_HELP = "YAML or JSON file with sections chunking, parsing, enrichment and metadata_schema."
+_SETTINGS_HELP = "YAML or JSON file with sections chunking, parsing, enrichment, metadata_schema and retrieval."
 _COLUMNS = ("ID", "NAME", "PERMISSION", "OWNER", "DOCUMENTS", "CHUNKS")
 
 

@@ -1,7 +1,8 @@
 """What a knowledge base's configuration says, section by section, checked before anything is made by it.
 
-The configuration is JSON: `{"chunking": {…}, "parsing": {…}, "enrichment": {…}, "metadata_schema": {…}}`. A section
-that is missing has its defaults. Handlers check a configuration when it is set, so that a run never meets a bad one.
+The configuration is JSON: `{"chunking": {…}, "parsing": {…}, "enrichment": {…}, "metadata_schema": {…}, "retrieval":
+{…}}`. A section that is missing has its defaults. Handlers check a configuration when it is set, so that a run never
+meets a bad one.
 """
 
 import hashlib
@@ -11,11 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from corpusmesh.retrieve.v1.retrieval_service_pb2 import RetrievalPlan
 from corpusmesh_core.chunking import DEFAULT_TEMPLATE, find_template
 from corpusmesh_core.enrichment.schema import MetadataSchema
 from corpusmesh_core.enrichment.settings import EnrichmentSettings, EnrichMethod
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.parsing import PARSER_REVISION, ParseLimits, ParseOptions, RecognitionMode
+from corpusmesh_runtime.retrieval_plans import RETRIEVAL, make_plan
 
 CHUNKING: Final = "chunking"
 PARSING: Final = "parsing"
@@ -207,7 +210,7 @@ def checked_config(plain: Config, *, embedder_max_tokens: int, field: str) -> di
 
     Raises:
         InvalidArgumentError: CHUNK_TEMPLATE_UNKNOWN, CHUNK_SETTING_UNKNOWN, CHUNK_SETTING_INVALID,
-            PARSE_SETTING_INVALID, ENRICHMENT_SETTING_INVALID or METADATA_SCHEMA_INVALID, with the field.
+            PARSE_SETTING_INVALID, ENRICHMENT_SETTING_INVALID, METADATA_SCHEMA_INVALID or PLAN_INVALID, with the field.
     """
     checked: dict[str, object] = {}
     if CHUNKING in plain:
@@ -227,6 +230,10 @@ def checked_config(plain: Config, *, embedder_max_tokens: int, field: str) -> di
         with at_field(f"{field}.metadata_schema", without=f"{METADATA_SCHEMA}."):
             schema = MetadataSchema.from_config(section)
         checked[METADATA_SCHEMA] = section if schema.fields else {}
+    if RETRIEVAL in plain:
+        with at_field(f"{field}.retrieval_plan", without=f"{RETRIEVAL}."):
+            make_plan(RetrievalPlan(), [plain], page_size=1, default_window=1)
+        checked[RETRIEVAL] = section_of(plain, RETRIEVAL)
     return checked
 
 
