@@ -67,6 +67,7 @@ eval: setup ## Measure retrieval on every set of ../shared/eval
 
 bench: setup bench-parsing ## Measure parsing, ingest throughput and query latency beside their baselines
 	$(BIN)/python bench/mesh.py
+	$(BIN)/python bench/search_latency.py
 
 bench-parsing: $(VENV)/installed ## Measure parsing beside raw text extraction (PEER=/path/to/python of a peer's environment)
 	$(BIN)/python bench/parsing.py $(if $(PEER),--peer-python $(PEER))
