@@ -30,9 +30,9 @@ from corpusmesh_gateway.bootstrap import bootstrap_first_admin
 from corpusmesh_gateway.module import Gateway
 from corpusmesh_ingest.handlers.previews import PreviewTools
 from corpusmesh_ingest.module import IngestService, ServiceTools
+from corpusmesh_retrieve.answer_handlers import ModelBounds
 from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.asking import ModelSession
-from corpusmesh_retrieve.handlers import ModelBounds
 from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
 from corpusmesh_retrieve.searching import Searcher

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -186,3 +186,18 @@ class ModelSession:
                 characters = sum(len(message.content) for message in messages) + sum(map(len, parts))
                 self.token_count += told or characters // _PROMPT_CHARACTERS_PER_TOKEN
         return "".join(parts)
+
+
+class SessionOpener(Protocol):
+    """Gives a request its access to the language model."""
+
+    def __call__(self, *, model_free: bool) -> ModelSession:
+        """Open a session.
+
+        Args:
+            model_free: Whether the request wants no language model.
+
+        Returns:
+            The session, with a budget of its own.
+        """
+        ...

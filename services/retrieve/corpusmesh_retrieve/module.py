@@ -8,9 +8,11 @@ from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import add_AnswerServiceServicer_to_server
 from corpusmesh.retrieve.v1.retrieval_service_pb2_grpc import add_RetrievalServiceServicer_to_server
 from corpusmesh_core.ports.metadata import KnowledgeBaseStore
+from corpusmesh_retrieve.answer_handlers import AnswerHandlers, ModelBounds
 from corpusmesh_retrieve.answering import Answerer
+from corpusmesh_retrieve.asking import SessionOpener
 from corpusmesh_retrieve.config import RetrieveSettings
-from corpusmesh_retrieve.handlers import AnswerHandlers, ModelBounds, RetrievalHandlers, SessionOpener
+from corpusmesh_retrieve.handlers import RetrievalHandlers
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService

@@ -1,0 +1,152 @@
+"""gRPC handlers of questions: they connect wire messages to the searcher and the answerer."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
+from corpusmesh.retrieve.v1.answer_service_pb2_grpc import AnswerServiceServicer
+from corpusmesh_core.errors import InvalidArgumentError, OverloadedError
+from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
+from corpusmesh_retrieve.asking import SessionOpener
+from corpusmesh_retrieve.config import RetrieveSettings
+from corpusmesh_retrieve.convert import history_of, hit_to_wire, metadata_of
+from corpusmesh_retrieve.outcome import SearchRequest
+from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of, snapshot_names
+from corpusmesh_retrieve.searching import Searcher
+from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.retrieval_plans import make_plan
+
+_MIN_EVIDENCE_TOKENS = 100
+_MAX_EVIDENCE_TOKENS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBounds:
+    """Bounds of the language model's answers.
+
+    Attributes:
+        max_answer_tokens: Longest answer.
+        deadline_seconds: Time after which a model-free answer is given instead.
+    """
+
+    max_answer_tokens: int
+    deadline_seconds: float
+
+
+class AnswerHandlers(AnswerServiceServicer):
+    """Answers questions."""
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        answerer: Answerer,
+        settings: RetrieveSettings,
+        bounds: ModelBounds,
+        open_session: SessionOpener,
+    ) -> None:
+        """Create the handlers.
+
+        Args:
+            searcher: Runs searches.
+            answerer: Writes answers.
+            settings: Defaults and bounds.
+            bounds: Bounds of the language model.
+            open_session: Gives a request its access to the language model.
+        """
+        self._open_session = open_session
+        self._searcher = searcher
+        self._answerer = answerer
+        self._settings = settings
+        self._bounds = bounds
+        self._open_count = 0
+
+    async def AnswerQuestion(  # noqa: N802 - named by the contract
+        self,
+        request: answer_pb.AnswerQuestionRequest,
+        context: Any,  # noqa: ARG002 - given by gRPC
+    ) -> AsyncIterator[answer_pb.AnswerQuestionResponse]:
+        """See the contract."""
+        if self._open_count >= self._settings.max_concurrent_answers:
+            raise OverloadedError(
+                "ANSWERS_BUSY",
+                "too many answers are being made; try again shortly",
+                limit=self._settings.max_concurrent_answers,
+            )
+        self._open_count += 1
+        try:
+            async for piece in self._answer(request):
+                yield piece
+        finally:
+            self._open_count -= 1
+
+    async def _answer(
+        self, request: answer_pb.AnswerQuestionRequest
+    ) -> AsyncIterator[answer_pb.AnswerQuestionResponse]:
+        call = require_call()
+        identifiers = knowledge_base_ids_of(request.knowledge_bases)
+        check_query(request.question, "question", self._settings)
+        options = self._options(request)
+        outcome = await self._searcher.search(
+            call,
+            SearchRequest(
+                knowledge_base_ids=identifiers,
+                query=request.question,
+                make_plan=partial(
+                    make_plan,
+                    request.plan,
+                    page_size=options.evidence_count,
+                    default_window=self._settings.candidate_window,
+                ),
+                session=self._open_session(model_free=request.model_free),
+                metadata=metadata_of(request.plan, knowledge_base_ids=identifiers),
+                history=history_of(request.history),
+            ),
+        )
+        result = self._answerer.gather(request.question, outcome, options)
+        result.notes.extend(outcome.notes)
+        hits = {item.candidate.record.record_id: item for item in outcome.kept}
+        yield answer_pb.AnswerQuestionResponse(
+            evidence=answer_pb.EvidenceList(
+                evidence=_citations([piece.label for piece in result.evidence], result, hits),
+                snapshots=snapshot_names(outcome),
+            )
+        )
+        async for text in self._answerer.write(call, request.question, outcome, options, result):
+            yield answer_pb.AnswerQuestionResponse(text_delta=text)
+        summary = answer_pb.AnswerSummary
+        yield answer_pb.AnswerQuestionResponse(
+            summary=summary(
+                text=result.text,
+                citations=_citations(result.cited, result, hits),
+                method=summary.METHOD_MODEL if result.by_model else summary.METHOD_EXTRACTIVE,
+                abstained=result.abstained,
+                dropped_marker_count=result.dropped_marker_count,
+                notes=result.notes,
+            )
+        )
+
+    def _options(self, request: answer_pb.AnswerQuestionRequest) -> AnswerOptions:
+        tokens = request.max_evidence_tokens or self._settings.max_evidence_tokens
+        if not _MIN_EVIDENCE_TOKENS <= tokens <= _MAX_EVIDENCE_TOKENS:
+            raise InvalidArgumentError(
+                "EVIDENCE_BUDGET_INVALID",
+                f"max_evidence_tokens must be within {_MIN_EVIDENCE_TOKENS}..{_MAX_EVIDENCE_TOKENS}",
+                field="max_evidence_tokens",
+            )
+        return AnswerOptions(
+            max_evidence_tokens=tokens,
+            evidence_count=self._settings.evidence_count,
+            model_free=request.model_free,
+            max_answer_tokens=self._bounds.max_answer_tokens,
+            model_deadline_seconds=self._bounds.deadline_seconds,
+        )
+
+
+def _citations(
+    labels: Sequence[int], result: AnswerResult, hits: dict[str, RankedCandidate]
+) -> list[answer_pb.Citation]:
+    records = {piece.label: piece.record_id for piece in result.evidence}
+    return [answer_pb.Citation(marker=label, hit=hit_to_wire(hits[records[label]])) for label in labels]
