@@ -5,6 +5,8 @@ A value comes from, in order of weight: an environment variable `CORPUSMESH_<SEC
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,40 @@ class ChatSection(Section):
     """Time after which a model-free answer is given instead."""
 
 
+class WebSearchProvider(StrEnum):
+    """Search engines of the web."""
+
+    NONE = "none"
+    SEARXNG = "searxng"
+    TAVILY = "tavily"
+
+
+class WebSearchSection(Section):
+    """The web as a source of evidence, for requests whose plan says `correction.web`; off unless a provider is named.
+
+    What leaves the installation is the text of a query, made of words that the user wrote alone, and the addresses of
+    pages that are read; never text of a document.
+    """
+
+    provider: WebSearchProvider = WebSearchProvider.NONE
+    """"searxng" for an own search engine that answers with JSON, "tavily" for that service by key, "none" for no web.
+    The text of queries is sent to it; text of documents never."""
+    url: str = ""
+    """Address of the engine, such as `http://searxng:8080`; empty for Tavily's own. It may be a private one."""
+    api_key_file: Path | None = None
+    """File with the engine's key; needed for Tavily. Read before every search, so that a rotated key works at once."""
+    search_timeout_seconds: float = Field(default=8.0, gt=0, le=60)
+    """Longest wait for the engine."""
+    page_timeout_seconds: float = Field(default=8.0, gt=0, le=60)
+    """Longest time of one page, fetching and parsing together."""
+    max_page_bytes: int = Field(default=4 * 1024 * 1024, ge=1024, le=64 * 1024 * 1024)
+    """Largest page that is read; of a larger one the engine's own extract is taken."""
+    max_concurrent_pages: int = Field(default=8, ge=1, le=64)
+    """Pages read at once by one process."""
+    allowed_networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Networks beside the public internet that pages may be read from; empty to reach nothing private."""
+
+
 class PeersSection(Section):
     """Where the services of the mesh answer, `host:port` or `dns:///name:port`."""
 
@@ -139,6 +175,8 @@ class MeshSettings(BaseSettings):
     """The store of originals and artefacts."""
     chat: ChatSection = ChatSection()
     """The language model that writes answers."""
+    web_search: WebSearchSection = WebSearchSection()
+    """The web as a source of evidence."""
     peers: PeersSection = PeersSection()
     """Where the services answer."""
     embed: EmbedSettings = EmbedSettings()

@@ -26,6 +26,7 @@ from corpusmesh_adapters.models.registry import model_directory
 from corpusmesh_adapters.models.tokenization import ModelTokenizer
 from corpusmesh_adapters.nats import Broker, BrokerSettings, NatsWorkBroker
 from corpusmesh_adapters.opensearch import OpenSearchRecordIndex, OpenSearchSettings
+from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.peers import GrpcEmbedder
 from corpusmesh_adapters.postgres import (
     Database,
@@ -45,16 +46,19 @@ from corpusmesh_adapters.postgres import (
     WorkLimits,
 )
 from corpusmesh_adapters.s3 import S3ObjectStore, S3Settings
-from corpusmesh_app.settings import MeshSettings
+from corpusmesh_adapters.web_search import FetchedWebPages, SearxngSearch, TavilySearch, WebPageSettings
+from corpusmesh_app.settings import MeshSettings, WebSearchProvider
 from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.ports.chat import ChatModel
-from corpusmesh_core.ports.embedding import EmbeddingBackend
+from corpusmesh_core.ports.embedding import Embedder, EmbeddingBackend
 from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
+from corpusmesh_core.ports.web_search import WebSearch
 from corpusmesh_embed.config import BackendKind
 from corpusmesh_embed.module import EMBED_SERVICE_NAMES
 from corpusmesh_gateway.handlers import GatewayStores
 from corpusmesh_ingest.module import IngestStores
 from corpusmesh_ingest.sealing import PasswordSealer
+from corpusmesh_retrieve.web import WebBounds, WebSource
 from corpusmesh_runtime.channel import open_channel
 from corpusmesh_runtime.config import read_secret
 from corpusmesh_runtime.identity import IdentitySigner, service_identity
@@ -63,6 +67,7 @@ from corpusmesh_runtime.policy import rules_of
 from corpusmesh_runtime.worker_metrics import MESSAGES_REJECTED_TOTAL
 
 _EMBED_CONNECT_SECONDS = 120.0
+_TAVILY_URL = "https://api.tavily.com"
 _log = get_logger(__name__)
 
 
@@ -251,6 +256,44 @@ def chat_model(settings: MeshSettings) -> ChatModel | None:
         OpenAIChatSettings(base_url=section.url, model=section.model, api_key_file=section.api_key_file),
         jitter=random.random,
     )
+
+
+def web_source(settings: MeshSettings, embedder: Embedder) -> WebSource | None:
+    """Make the web as a source of evidence.
+
+    Args:
+        settings: The configuration.
+        embedder: Compares passages with questions.
+
+    Returns:
+        The source, to be closed; None where no search engine is configured.
+
+    Raises:
+        FailedPreconditionError: If the engine's address or key is missing.
+    """
+    section = settings.web_search
+    engine: WebSearch
+    if section.provider is WebSearchProvider.NONE:
+        return None
+    if section.provider is WebSearchProvider.TAVILY:
+        _require(str(section.api_key_file or ""), "web_search.api_key_file")
+        assert section.api_key_file is not None
+        read_secret(section.api_key_file, setting="web_search.api_key_file")
+        engine = TavilySearch(section.url or _TAVILY_URL, section.api_key_file)
+    else:
+        _require(section.url, "web_search.url")
+        engine = SearxngSearch(section.url)
+    # Its process starts with the first page that is read.
+    pages = FetchedWebPages(
+        WebPageSettings(max_page_bytes=section.max_page_bytes, allowed_networks=section.allowed_networks),
+        ParserPool(process_count=1, max_waiting=4 * section.max_concurrent_pages),
+    )
+    bounds = WebBounds(
+        search_timeout_seconds=section.search_timeout_seconds,
+        page_timeout_seconds=section.page_timeout_seconds,
+        max_concurrent_pages=section.max_concurrent_pages,
+    )
+    return WebSource(engine, pages, embedder, bounds)
 
 
 def make_rng() -> np.random.Generator:

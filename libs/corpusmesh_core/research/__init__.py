@@ -1,0 +1,1 @@
+"""Deep research: the tree of questions of one request, its budget, and evidence from several sources."""
