@@ -73,10 +73,10 @@ async def _search_ids(
     index: OpenSearchRecordIndex, tenant_id: str, question: str, vector: NDArray[np.float32] | None = None
 ) -> list[str]:
     terms = analyze_query(question)
-    candidates = await index.search(
+    [candidates] = await index.search(
         tenant_id,
         _SPACE.space_id,
-        RecallRequest(terms, vector, _all_visible(), ("kb",)),
+        [RecallRequest(terms, vector, _all_visible(), ("kb",))],
         timeout_seconds=_SECONDS,
     )
     return [item.candidate.record.record_id for item in rank_candidates(candidates, terms, RankingOptions())]
@@ -132,8 +132,8 @@ async def test_context_is_searched_and_links_and_tags_can_be_asked_for(
     assert await _search_ids(index, tenant_id, "membership") == ["a"]
     assert await _search_ids(index, tenant_id, "会员费") == ["c"]
     terms = analyze_query("fees")
-    found = await index.search(
-        tenant_id, _SPACE.space_id, RecallRequest(terms, None, _all_visible(), ("kb",)), timeout_seconds=_SECONDS
+    [found] = await index.search(
+        tenant_id, _SPACE.space_id, [RecallRequest(terms, None, _all_visible(), ("kb",))], timeout_seconds=_SECONDS
     )
     by_id = {item.record.record_id: item for item in found.items}
     assert by_id["a"].content_terms.split().count("fee") == 1, "a heading that the context repeats counts once"
@@ -192,10 +192,10 @@ async def test_every_candidate_has_both_scores(index: OpenSearchRecordIndex, ten
     records += [_chunk("no-vector", "alpha")]
     await _fill(index, tenant_id, records)
     query = _vector(102)
-    candidates = await index.search(
+    [candidates] = await index.search(
         tenant_id,
         _SPACE.space_id,
-        RecallRequest(analyze_query("alpha"), query, _all_visible(), ("kb",), window=6),
+        [RecallRequest(analyze_query("alpha"), query, _all_visible(), ("kb",), window=6)],
         timeout_seconds=_SECONDS,
     )
     vectors = {record.record_id: record.vector for record in records}
@@ -224,10 +224,10 @@ async def test_records_of_the_other_script_are_recalled_apart(index: OpenSearchR
     ]
     await _fill(index, tenant_id, records)
     request = RecallRequest(analyze_query("text"), near, _all_visible(), ("kb",), window=4, other_script_window=2)
-    candidates = await index.search(tenant_id, _SPACE.space_id, request, timeout_seconds=_SECONDS)
+    [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
     assert "zh" in {item.record.record_id for item in candidates.items}
     without = RecallRequest(request.terms, near, _all_visible(), ("kb",), window=4, other_script_window=0)
-    candidates = await index.search(tenant_id, _SPACE.space_id, without, timeout_seconds=_SECONDS)
+    [candidates] = await index.search(tenant_id, _SPACE.space_id, [without], timeout_seconds=_SECONDS)
     assert "zh" not in {item.record.record_id for item in candidates.items}
 
 
@@ -268,7 +268,7 @@ async def test_the_filter_of_the_index_equals_the_rule(index: OpenSearchRecordIn
             }
             for terms, vector in ((analyze_query("word"), None), (analyze_query(""), _vector(7))):
                 request = RecallRequest(terms, vector, filter_, ("kb",), window=300)
-                candidates = await index.search(tenant_id, _SPACE.space_id, request, timeout_seconds=_SECONDS)
+                [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
                 assert {item.record.record_id for item in candidates.items} == expected
             count = await index.count(
                 tenant_id, _SPACE.space_id, RecordSelection(visibility=filter_), timeout_seconds=_SECONDS
@@ -292,7 +292,7 @@ async def test_search_keeps_within_knowledge_bases_and_documents(index: OpenSear
 
     async def found(knowledge_bases: tuple[str, ...], documents: tuple[str, ...] | None) -> set[str]:
         request = RecallRequest(analyze_query("word"), _vector(1), _all_visible(), knowledge_bases, documents)
-        candidates = await index.search(tenant_id, _SPACE.space_id, request, timeout_seconds=_SECONDS)
+        [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
         return {item.record.record_id for item in candidates.items}
 
     assert await found(("kb",), None) == {"kb-d1", "kb-d2"}
@@ -328,7 +328,7 @@ async def test_writing_into_a_missing_space_makes_no_index(index: OpenSearchReco
         await index.search(
             tenant_id,
             "nowhere",
-            RecallRequest(analyze_query("x"), None, _all_visible(), ("kb",)),
+            [RecallRequest(analyze_query("x"), None, _all_visible(), ("kb",))],
             timeout_seconds=_SECONDS,
         )
     assert await index.count(tenant_id, None, RecordSelection(), timeout_seconds=_SECONDS) == 0
@@ -415,7 +415,7 @@ async def test_window_out_of_range_is_refused(index: OpenSearchRecordIndex, tena
         await index.search(
             tenant_id,
             _SPACE.space_id,
-            RecallRequest(analyze_query("x"), None, _all_visible(), ("kb",), window=window),
+            [RecallRequest(analyze_query("x"), None, _all_visible(), ("kb",), window=window)],
             timeout_seconds=_SECONDS,
         )
 
@@ -427,14 +427,14 @@ async def test_index_that_is_away_is_unavailable_and_a_silent_one_ends_at_the_de
     waiting = OpenSearchRecordIndex(OpenSearchSettings(urls=(f"http://127.0.0.1:{port}",)))
     try:
         with pytest.raises(DeadlineExceededError):
-            await waiting.search(tenant_id, "s", request, timeout_seconds=0.3)
+            await waiting.search(tenant_id, "s", [request], timeout_seconds=0.3)
     finally:
         await waiting.close()
         silent.close()
     away = OpenSearchRecordIndex(OpenSearchSettings(urls=(f"http://127.0.0.1:{port}",)))
     try:
         with pytest.raises(UnavailableError):
-            await away.search(tenant_id, "s", request, timeout_seconds=5.0)
+            await away.search(tenant_id, "s", [request], timeout_seconds=5.0)
     finally:
         await away.close()
 
@@ -499,7 +499,7 @@ async def test_fr_a13_a_tenants_own_term_is_searched_as_a_phrase_without_writing
         [_chunk("phrase", "甲乙丙丁", seed=1), _chunk("pieces", "甲乙 乙丙 丙丁 甲乙 乙丙 丙丁", seed=2)],
     )
     request = RecallRequest(analyze_query("甲乙丙丁", own_terms=["甲乙丙丁"]), None, _all_visible(), ("kb",))
-    candidates = await index.search(tenant_id, _SPACE.space_id, request, timeout_seconds=_SECONDS)
+    [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
     assert candidates.items[0].record.record_id == "phrase"
 
 
@@ -558,7 +558,7 @@ async def test_space_of_an_earlier_release_can_be_written_by_a_worker_that_did_n
     await index.search(
         tenant_id,
         _SPACE.space_id,
-        RecallRequest(analyze_query("x"), _vector(1), _all_visible(), ("kb",)),
+        [RecallRequest(analyze_query("x"), _vector(1), _all_visible(), ("kb",))],
         timeout_seconds=_SECONDS,
     )
     await index.write(tenant_id, _SPACE.space_id, [record], epoch=1, timeout_seconds=_SECONDS)

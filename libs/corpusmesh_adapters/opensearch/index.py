@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from corpusmesh_adapters.opensearch import names
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record
 from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, properties, space_body
-from corpusmesh_adapters.opensearch.recall import merge_legs, multi_search_body, recall_legs
+from corpusmesh_adapters.opensearch.recall import LegMerger, multi_search_body, recall_legs
 from corpusmesh_adapters.opensearch.scrolling import scroll
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
 from corpusmesh_adapters.opensearch.statistics import TermStatisticsCache
@@ -25,6 +26,7 @@ from corpusmesh_core.errors import (
     UnavailableError,
 )
 from corpusmesh_core.ports.index import (
+    MAX_REQUESTS,
     MAX_WINDOW,
     Candidates,
     IndexSpace,
@@ -137,40 +139,54 @@ class OpenSearchRecordIndex:
         return int(response["count"])
 
     async def search(
-        self, tenant_id: str, space_id: str, request: RecallRequest, *, timeout_seconds: float
-    ) -> Candidates:
+        self, tenant_id: str, space_id: str, requests: Sequence[RecallRequest], *, timeout_seconds: float
+    ) -> list[Candidates]:
         """See `RecordIndex.search`."""
         alias = names.space_alias(tenant_id, space_id)
-        await self._check_recall(alias, request, timeout_seconds)
-        legs = recall_legs(
-            request, timeout_milliseconds=max(1, round(timeout_seconds * 1000 * _INDEX_SHARE_OF_DEADLINE))
-        )
-        if not legs or request.visibility.matches_nothing or not request.knowledge_base_ids:
-            return Candidates(())
+        if len(requests) > MAX_REQUESTS:
+            raise InvalidArgumentError(
+                "TOO_MANY_REQUESTS", f"at most {MAX_REQUESTS} texts can be searched for at once", limit=MAX_REQUESTS
+            )
+        for request in requests:
+            await self._check_recall(alias, request, timeout_seconds)
+        milliseconds = max(1, round(timeout_seconds * 1000 * _INDEX_SHARE_OF_DEADLINE))
+        legs = [
+            (place, name, body)
+            for place, request in enumerate(requests)
+            if not request.visibility.matches_nothing and request.knowledge_base_ids
+            for name, body in recall_legs(request, timeout_milliseconds=milliseconds)
+        ]
+        if not legs:
+            return [Candidates(()) for _ in requests]
         started = time.perf_counter()
         # Term statistics come mostly from memory, else at the same time as the hits.
         answer, statistics = await asyncio.gather(
             self._transport.request(
                 "POST",
                 f"/{alias}/_msearch",
-                body=multi_search_body([body for _, body in legs]),
+                body=multi_search_body([body for _, _, body in legs]),
                 timeout_seconds=timeout_seconds,
                 is_repeatable=True,
             ),
-            self._statistics.of(alias, request.terms.fine, timeout_seconds=timeout_seconds),
+            self._statistics.of(alias, _terms_of(requests), timeout_seconds=timeout_seconds),
         )
         elapsed_milliseconds = (time.perf_counter() - started) * 1000
-        responses = [(name, response) for (name, _), response in zip(legs, answer["responses"], strict=True)]
-        for _, response in responses:
+        responses: list[list[tuple[str, Mapping[str, Any]]]] = [[] for _ in requests]
+        for (place, name, _), response in zip(legs, answer["responses"], strict=True):
             check_response(response)
-        return Candidates(
-            items=merge_legs(responses),
-            document_count=statistics.document_count,
-            document_frequencies=statistics.document_frequencies,
-            incomplete_legs=tuple(name for name, response in responses if response["timed_out"]),
-            index_milliseconds={name: float(response["took"]) for name, response in responses},
-            round_trip_milliseconds=elapsed_milliseconds,
-        )
+            responses[place].append((name, response))
+        merger = LegMerger()
+        return [
+            Candidates(
+                items=merger.merge(request, own),
+                document_count=statistics.document_count,
+                document_frequencies=statistics.document_frequencies,
+                incomplete_legs=tuple(name for name, response in own if response["timed_out"]),
+                index_milliseconds={name: float(response["took"]) for name, response in own},
+                round_trip_milliseconds=elapsed_milliseconds,
+            )
+            for request, own in zip(requests, responses, strict=True)
+        ]
 
     async def fetch(
         self,
@@ -300,17 +316,19 @@ class OpenSearchRecordIndex:
             raise InvalidArgumentError(
                 "WINDOW_INVALID", f"window must be within 1..{MAX_WINDOW}", field="window", limit=MAX_WINDOW
             )
-        if request.query_vector is None:
-            return
-        dimension = await self._dimension(alias, timeout_seconds=timeout_seconds)
-        norm = float(np.linalg.norm(request.query_vector))
-        if request.query_vector.shape != (dimension,) or not np.isfinite(norm) or norm == 0.0:
-            raise InvalidArgumentError(
-                "QUERY_VECTOR_INVALID",
-                f"the query vector must hold {dimension} finite numbers, not all zero",
-                field="query_vector",
-                dimension=dimension,
-            )
+        vectors = [request.query_vector, request.reference.query_vector if request.reference else None]
+        for vector in vectors:
+            if vector is None:
+                continue
+            dimension = await self._dimension(alias, timeout_seconds=timeout_seconds)
+            norm = float(np.linalg.norm(vector))
+            if vector.shape != (dimension,) or not np.isfinite(norm) or norm == 0.0:
+                raise InvalidArgumentError(
+                    "QUERY_VECTOR_INVALID",
+                    f"the query vector must hold {dimension} finite numbers, not all zero",
+                    field="query_vector",
+                    dimension=dimension,
+                )
 
     async def _dimension(self, alias: str, *, timeout_seconds: float) -> int:
         """Read the dimension of a space once per process: it never changes."""
@@ -328,3 +346,9 @@ class OpenSearchRecordIndex:
             self._dimensions.clear()
         self._dimensions[alias] = dimension
         return dimension
+
+
+def _terms_of(requests: Sequence[RecallRequest]) -> list[str]:
+    known = [request.terms for request in requests]
+    known += [request.reference.terms for request in requests if request.reference is not None]
+    return list(dict.fromkeys(term for terms in known for term in terms.fine))

@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, TERM_FIELDS, to_record
 from corpusmesh_adapters.opensearch.filters import Query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD
-from corpusmesh_core.ports.index import Candidate, RecallRequest
+from corpusmesh_core.ports.index import Candidate, RecallRequest, Reference
+from corpusmesh_core.records import Record
 from corpusmesh_core.text import QueryTerms, Script, script_of
 
 LEXICAL_LEG = "lexical"
@@ -24,6 +29,8 @@ _FIELD_WEIGHTS = (
 )
 _MAX_PREFIX_TERMS = 3
 _COSINE_FIELD = "cosine"
+_REFERENCE_COSINE_FIELD = "reference_cosine"
+_REFERENCE_LEG = "reference"
 _COSINE_SCRIPT = (
     f"if (doc['{VECTOR_FIELD}'].size() == 0) {{ return null; }}"
     f" return cosineSimilarity(params.vector, doc['{VECTOR_FIELD}']);"
@@ -56,14 +63,14 @@ def lexical_query(terms: QueryTerms) -> Query:
 
 
 def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tuple[str, Query]]:
-    """Make the searches of one recall.
+    """Make the searches of one request.
 
     Args:
-        request: The question.
+        request: The text that is searched for.
         timeout_milliseconds: Time that the index may take per leg.
 
     Returns:
-        Per leg its name and search body; empty where the question has neither a term nor a vector.
+        Per leg its name and search body; empty where the text has neither a term nor a vector.
     """
     filters: list[Query] = [
         terms_query("knowledge_base", request.knowledge_base_ids),
@@ -71,43 +78,63 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
     ]
     if request.document_ids is not None:
         filters.append(terms_query("document", request.document_ids))
-    vector = None if request.query_vector is None else [round(value, 7) for value in request.query_vector.tolist()]
-    common: Query = {
+    bare: Query = {
         "size": request.window,
-        "_source": [*RECORD_FIELDS, *TERM_FIELDS],
         "track_total_hits": False,
         # No `terminate_after`: it keeps the first records in disk order, not the best. Bounded terms and this timeout
         # bound the work.
         "timeout": f"{timeout_milliseconds}ms",
     }
-    if vector is not None:
-        common["script_fields"] = {_COSINE_FIELD: {"script": {"source": _COSINE_SCRIPT, "params": {"vector": vector}}}}
-    legs: list[tuple[str, Query]] = []
+    vector = _plain(request.query_vector)
+    common = {**bare, "_source": [*RECORD_FIELDS, *TERM_FIELDS], **_cosines(vector, request.reference)}
     lexical = None if request.terms.is_empty else lexical_query(request.terms)
+    scoring = lexical
+    legs: list[tuple[str, Query]] = []
+    if request.reference is not None:
+        scoring = None if request.reference.terms.is_empty else lexical_query(request.reference.terms)
     if lexical is not None:
-        legs.append((LEXICAL_LEG, {**common, "query": {"bool": {"must": [lexical], "filter": filters}}}))
+        by_words: Query = {"query": {"bool": {"must": [lexical], "filter": filters}}}
+        legs.append((LEXICAL_LEG, {**common, **by_words}))
+        if scoring is not lexical and scoring is not None:
+            # A hit has one score, and its leg's own makes the order: the same hits once more, without their content.
+            legs.append((_REFERENCE_LEG, {**bare, "_source": False, **by_words, **_rescored(scoring, request.window)}))
     if vector is not None:
-        legs.append((VECTOR_LEG, {**common, **_vector_search(vector, request.window, filters, lexical)}))
+        legs.append((VECTOR_LEG, {**common, **_vector_search(vector, request.window, filters, scoring)}))
         other = {Script.SPACED: Script.UNSPACED, Script.UNSPACED: Script.SPACED}.get(script_of(request.terms.fine))
         if lexical is not None and other is not None and request.other_script_window:
             narrowed = [*filters, terms_query("script", [other.value])]
-            search = _vector_search(vector, min(request.other_script_window, request.window), narrowed, lexical)
+            search = _vector_search(vector, min(request.other_script_window, request.window), narrowed, scoring)
             legs.append((OTHER_SCRIPT_LEG, {**common, **search}))
     return legs
 
 
-def _vector_search(vector: list[float], window: int, filters: list[Query], lexical: Query | None) -> Query:
+def _plain(vector: NDArray[np.float32] | None) -> list[float] | None:
+    return None if vector is None else [round(value, 7) for value in vector.tolist()]
+
+
+def _cosines(vector: list[float] | None, reference: Reference | None) -> Query:
+    compared = {_COSINE_FIELD: vector, _REFERENCE_COSINE_FIELD: _plain(reference.query_vector) if reference else None}
+    fields = {
+        name: {"script": {"source": _COSINE_SCRIPT, "params": {"vector": numbers}}}
+        for name, numbers in compared.items()
+        if numbers is not None
+    }
+    return {"script_fields": fields} if fields else {}
+
+
+def _rescored(lexical: Query, window: int) -> Query:
+    # The score becomes BM25, zero where no term matches.
+    query = {"rescore_query": lexical, "query_weight": 0.0, "rescore_query_weight": 1.0}
+    return {"rescore": {"window_size": window, "query": query}}
+
+
+def _vector_search(vector: list[float], window: int, filters: list[Query], scoring: Query | None) -> Query:
     search: Query = {
         "size": window,
         "query": {"knn": {VECTOR_FIELD: {"vector": vector, "k": window, "filter": {"bool": {"filter": filters}}}}},
     }
-    if lexical is not None:
-        # The score becomes BM25, zero where no term matches; the order by cosine is made again from the script field.
-        search["rescore"] = {
-            "window_size": window,
-            "query": {"rescore_query": lexical, "query_weight": 0.0, "rescore_query_weight": 1.0},
-        }
-    return search
+    # The order by cosine is made again from the script field.
+    return search if scoring is None else {**search, **_rescored(scoring, window)}
 
 
 def multi_search_body(bodies: Sequence[Query]) -> str:
@@ -122,50 +149,85 @@ def multi_search_body(bodies: Sequence[Query]) -> str:
     return "".join("{}\n" + json.dumps(body, ensure_ascii=False, separators=(",", ":")) + "\n" for body in bodies)
 
 
-def merge_legs(legs: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Candidate, ...]:
-    """Make the union of all legs.
+@dataclass(slots=True)
+class _Places:
+    """Where each record stands in the legs of one request."""
 
-    Args:
-        legs: Per leg its name and the index's response.
+    hits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    lexical_ranks: dict[str, int] = field(default_factory=dict)
+    vector_ranks: dict[str, int] = field(default_factory=dict)
+    own_scores: dict[str, float] = field(default_factory=dict)
+    reference_scores: dict[str, float] = field(default_factory=dict)
 
-    Returns:
-        Each record once, with both scores and its rank in each leg; lexical hits first.
-    """
-    has_lexical = any(name == LEXICAL_LEG for name, _ in legs)
-    hits_by_id: dict[str, Mapping[str, Any]] = {}
-    ranks: dict[str, dict[str, int]] = {LEXICAL_LEG: {}, VECTOR_LEG: {}, OTHER_SCRIPT_LEG: {}}
-    for name, response in legs:
-        hits = response["hits"]["hits"]
-        if name != LEXICAL_LEG:
-            hits = sorted(hits, key=lambda hit: -(_cosine(hit) or 0.0))
-        for rank, hit in enumerate(hits, start=1):
-            ranks[name][hit["_id"]] = rank
-            hits_by_id.setdefault(hit["_id"], hit)
-    return tuple(
-        _candidate(
-            record_id, hit, ranks[LEXICAL_LEG].get(record_id, 0), ranks[VECTOR_LEG].get(record_id, 0), has_lexical
+
+class LegMerger:
+    """Makes candidates of the answers to one `_msearch`; a record that several requests found is read once."""
+
+    def __init__(self) -> None:
+        """Start without records."""
+        self._known: dict[str, tuple[Record, str, str, str, str]] = {}
+
+    def merge(self, request: RecallRequest, legs: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Candidate, ...]:
+        """Make the union of all legs of one request.
+
+        Args:
+            request: The request.
+            legs: Per leg its name and the index's response.
+
+        Returns:
+            Each record once, with all scores and its rank in each leg; lexical hits first.
+        """
+        has_reference = request.reference is not None
+        has_lexical = any(name == LEXICAL_LEG for name, _ in legs)
+        places = _Places()
+        for name, response in legs:
+            _place(places, name, response["hits"]["hits"], has_reference=has_reference)
+        return tuple(
+            self._candidate(record_id, places, has_lexical=has_lexical, has_reference=has_reference)
+            for record_id in places.hits
         )
-        for record_id, hit in hits_by_id.items()
-    )
+
+    def _candidate(self, record_id: str, places: _Places, *, has_lexical: bool, has_reference: bool) -> Candidate:
+        hit = places.hits[record_id]
+        record, content, keywords, questions, script = self._read(record_id, hit)
+        return Candidate(
+            record=record,
+            content_terms=content,
+            keyword_terms=keywords,
+            question_terms=questions,
+            script=script,
+            lexical_score=places.own_scores.get(record_id) if has_lexical else None,
+            lexical_rank=places.lexical_ranks.get(record_id, 0),
+            cosine=_cosine(hit),
+            vector_rank=places.vector_ranks.get(record_id, 0),
+            reference_lexical_score=places.reference_scores.get(record_id, 0.0) if has_reference else None,
+            reference_cosine=_cosine(hit, _REFERENCE_COSINE_FIELD),
+        )
+
+    def _read(self, record_id: str, hit: Mapping[str, Any]) -> tuple[Record, str, str, str, str]:
+        known = self._known.get(record_id)
+        if known is None:
+            source = hit["_source"]
+            known = (to_record(record_id, source), *(source.get(name, "") for name in TERM_FIELDS))
+            self._known[record_id] = known
+        return known
 
 
-def _candidate(
-    record_id: str, hit: Mapping[str, Any], lexical_rank: int, vector_rank: int, has_lexical: bool
-) -> Candidate:
-    source = hit["_source"]
-    return Candidate(
-        record=to_record(record_id, source),
-        content_terms=source.get("content_fine", ""),
-        keyword_terms=source.get("keywords_fine", ""),
-        question_terms=source.get("questions_fine", ""),
-        script=source.get("script", ""),
-        lexical_score=float(hit["_score"] or 0.0) if has_lexical else None,
-        lexical_rank=lexical_rank,
-        cosine=_cosine(hit),
-        vector_rank=vector_rank,
-    )
+def _place(places: _Places, name: str, hits: Sequence[Mapping[str, Any]], *, has_reference: bool) -> None:
+    scores = places.own_scores if name == LEXICAL_LEG or not has_reference else places.reference_scores
+    for hit in hits:
+        scores.setdefault(hit["_id"], float(hit["_score"] or 0.0))
+    if name == _REFERENCE_LEG:
+        return
+    for hit in hits:
+        places.hits.setdefault(hit["_id"], hit)
+    if name == LEXICAL_LEG:
+        places.lexical_ranks.update((hit["_id"], rank) for rank, hit in enumerate(hits, start=1))
+    elif name == VECTOR_LEG:
+        ordered = sorted(hits, key=lambda hit: -(_cosine(hit) or 0.0))
+        places.vector_ranks.update((hit["_id"], rank) for rank, hit in enumerate(ordered, start=1))
 
 
-def _cosine(hit: Mapping[str, Any]) -> float | None:
-    values = hit.get("fields", {}).get(_COSINE_FIELD)
+def _cosine(hit: Mapping[str, Any], name: str = _COSINE_FIELD) -> float | None:
+    values = hit.get("fields", {}).get(name)
     return None if not values or values[0] is None else float(values[0])

@@ -17,6 +17,8 @@ from corpusmesh_core.visibility import VisibilityFilter
 
 MAX_WINDOW = 1_000
 """Most candidates that one leg may return."""
+MAX_REQUESTS = 32
+"""Most requests of one search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,32 @@ class RecordSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class RecallRequest:
-    """One question to the index.
+class Reference:
+    """The question that a variant of it is compared with: its scores decide.
 
     Attributes:
-        terms: Terms of the question; without a term there is no lexical leg.
+        terms: Its terms; without a term no record has a score by words.
+        query_vector: Shape (dimension,), unit norm, float32; None where there is none.
+    """
+
+    terms: QueryTerms
+    query_vector: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """One text that is searched for.
+
+    Attributes:
+        terms: Its terms; without a term there is no lexical leg.
         query_vector: Shape (dimension,), unit norm, float32; None for no vector leg.
         visibility: What may be returned, kinds included. It is part of both legs' filters.
         knowledge_base_ids: Knowledge bases to search, at least one.
         document_ids: Only these documents; None for all that are visible.
         window: Candidates per leg, 1 to MAX_WINDOW.
-        other_script_window: Candidates of a further vector leg over the records of the script that the question is
-            not written in, 0 for none. It costs little where there are none.
+        other_script_window: Candidates of a further vector leg over the records of the script that the text is not
+            written in, 0 for none. It costs little where there are none.
+        reference: The question that the text stands for, whose scores are told too; None for the question itself.
     """
 
     terms: QueryTerms
@@ -90,6 +106,7 @@ class RecallRequest:
     document_ids: tuple[str, ...] | None = None
     window: int = 64
     other_script_window: int = 16
+    reference: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +119,15 @@ class Candidate:
         keyword_terms: Fine terms of its keywords, joined likewise.
         question_terms: Fine terms of its questions, joined likewise.
         script: How it is written, as `Script`; "" where unknown.
-        lexical_score: BM25 of the question, also for a record that only the vector leg returned; 0.0 where no term
-            matches; None without a lexical leg.
+        lexical_score: BM25 of the request's text, also for a record that only a vector leg returned; 0.0 where no term
+            matches; None without a lexical leg, and for what only a vector leg of a request with a reference returned.
         lexical_rank: Place in the lexical leg from 1; 0 where that leg did not return it.
-        cosine: Cosine with the question, -1 to 1, also for a record that only the lexical leg returned; None for a
-            record without a vector and without a vector leg.
+        cosine: Cosine with the request's text, -1 to 1, also for a record that only the lexical leg returned; None for
+            a record without a vector and without a vector leg.
         vector_rank: Place in the vector leg from 1; 0 where that leg did not return it. A record that only the leg of
             the other script returned has 0 in both.
+        reference_lexical_score: BM25 of the request's reference, 0.0 where no term of it matches; None without one.
+        reference_cosine: Cosine with the request's reference; None without one, or without vectors.
     """
 
     record: Record
@@ -120,6 +139,8 @@ class Candidate:
     lexical_rank: int = 0
     cosine: float | None = None
     vector_rank: int = 0
+    reference_lexical_score: float | None = None
+    reference_cosine: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +150,8 @@ class Candidates:
     Attributes:
         items: The union of all legs, each record once; lexical hits first, each leg in its own order.
         document_count: Records of the space, for the weights of terms; 0 where unknown.
-        document_frequencies: Records of the space that hold a fine term, for the question's terms.
+        document_frequencies: Records of the space that hold a fine term, for the terms of all requests of the call and
+            of their references.
         incomplete_legs: Legs ("lexical", "vector", "other_script") that reached the time limit and may have missed
             records.
         index_milliseconds: The index's own time by leg.
@@ -216,22 +238,22 @@ class RecordIndex(Protocol):
         ...
 
     async def search(
-        self, tenant_id: str, space_id: str, request: RecallRequest, *, timeout_seconds: float
-    ) -> Candidates:
-        """Recall candidates by words and by vector in one round trip.
+        self, tenant_id: str, space_id: str, requests: Sequence[RecallRequest], *, timeout_seconds: float
+    ) -> list[Candidates]:
+        """Recall candidates by words and by vector, for all requests in one round trip.
 
         Args:
             tenant_id: The tenant.
             space_id: The space that the snapshot names.
-            request: The question.
+            requests: The question and its variants, or variants alone; at most MAX_REQUESTS.
             timeout_seconds: Deadline; the index stops a leg a little earlier and says so.
 
         Returns:
-            Candidates, all of which the request's visibility allows.
+            Candidates of each request, in their order, all of which the request's visibility allows.
 
         Raises:
-            InvalidArgumentError: If the query vector has another dimension than the space, or the window is not within
-                1..MAX_WINDOW.
+            InvalidArgumentError: If a vector has another dimension than the space, a window is not within
+                1..MAX_WINDOW, or there are too many requests.
             NotFoundError: If the space does not exist.
         """
         ...

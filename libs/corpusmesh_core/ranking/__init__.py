@@ -7,6 +7,7 @@ from corpusmesh_core.ranking.pages import page_image_ids, rescore_by_pages
 from corpusmesh_core.ranking.paging import Page, page_of
 from corpusmesh_core.ranking.scoring import LegScore, RankedCandidate, ScoreExplanation, rank_candidates
 from corpusmesh_core.ranking.signals import inverse_document_frequencies, scale_cosines, term_coverage
+from corpusmesh_core.ranking.variants import VariantCandidates, in_order, merge_ranked, rank_variants
 
 __all__ = [
     "Fusion",
@@ -16,18 +17,22 @@ __all__ = [
     "RankedCandidate",
     "RankingOptions",
     "ScoreExplanation",
+    "VariantCandidates",
     "VectorScale",
     "fuse_min_max",
     "fuse_ranks",
     "fuse_weighted",
     "fuse_z_scores",
+    "in_order",
     "inverse_document_frequencies",
     "max_sim",
+    "merge_ranked",
     "pack_pages",
     "page_image_ids",
     "page_of",
     "quantize",
     "rank_candidates",
+    "rank_variants",
     "rescore_by_pages",
     "scale_cosines",
     "term_coverage",

@@ -52,6 +52,8 @@ class ScoreExplanation:
             requests with one leg, which are ordered by that leg.
         dropped_because: Why it is not in the result; "" if it is.
         page_similarity: What late interaction says of the image of its page; None where it was not looked at.
+        variant: Place, among the variants of the search, of the one that raised `similarity` to its own; 0 for the
+            question itself.
     """
 
     lexical: LegScore
@@ -63,6 +65,7 @@ class ScoreExplanation:
     order_score: float
     dropped_because: str
     page_similarity: float | None = None
+    variant: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,29 +4,20 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
 from pyroaring import BitMap, FrozenBitMap
 
-from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
-from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
-from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex
+from corpusmesh_core.ports.embedding import Embedder
+from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import SnapshotStore
-from corpusmesh_core.query import QueryVariant, SearchMode, VariantOrigin
-from corpusmesh_core.ranking import rank_candidates
+from corpusmesh_core.query import QueryVariant, VariantOrigin
+from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.tenancy import VisibilityInputs, visible_bitmap
 from corpusmesh_core.text import analyze_query
-from corpusmesh_core.visibility import Visibility, build_filter
+from corpusmesh_core.visibility import Visibility
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest, SpaceView
+from corpusmesh_retrieve.recalling import MAX_VARIANTS, Recaller, rank_found
 from corpusmesh_retrieve.stages import SearchStages, run_stages, timed_stage
 from corpusmesh_runtime.context import CallContext
-from corpusmesh_runtime.logging import get_logger
-
-_FOREIGN_SPACE = "SPACE_WITHOUT_MODEL"
-_REFRESH_SECONDS = 2.0
-_EMBED_SHARE_OF_DEADLINE = 0.4
-"""Of the caller's time; the rest is for the full-text search, which must not fail because the model is slow."""
-_log = get_logger(__name__)
 
 
 class Searcher:
@@ -42,8 +33,7 @@ class Searcher:
             stages: The optional stages.
         """
         self._snapshots = snapshots
-        self._index = index
-        self._embedder = embedder
+        self._recaller = Recaller(index, embedder)
         self._stages = stages
 
     async def search(self, call: CallContext, request: SearchRequest) -> SearchOutcome:
@@ -109,83 +99,48 @@ class Searcher:
             call: The call.
             outcome: Gets vectors, candidates and the order.
         """
+        if outcome.variants[0].text != outcome.question:
+            outcome.variants[0] = replace(outcome.variants[0], text=outcome.question)
+        del outcome.variants[MAX_VARIANTS:]
         with timed_stage(outcome, "embed"):
-            outcome.query_vector = await self._embed(call, outcome)
+            await self._recaller.embed(call, outcome, outcome.variants)
         with timed_stage(outcome, "recall"):
-            found = await asyncio.gather(*(self._recall(call, outcome, view) for view in outcome.views))
-            outcome.found = [[part] for part in found]
+            await self._recaller.recall(call, outcome, outcome.variants)
         await run_stages(self._stages.features, call, outcome)
         with timed_stage(outcome, "score"):
-            options = outcome.plan.ranking_options()
-            ranked = [
-                item
-                for parts in outcome.found
-                for item in rank_candidates(parts[0], outcome.terms, options, rank_features=outcome.rank_features)
-            ]
-            if len(found) > 1:
-                # Spaces cannot be compared by cosine alone; similarity is absolute, so it joins them.
-                ranked.sort(key=lambda item: (not item.is_kept, -item.similarity))
-            outcome.ranked = tuple(ranked)
+            outcome.ranked = rank_found(outcome)
 
-    async def _embed(self, call: CallContext, outcome: SearchOutcome) -> NDArray[np.float32] | None:
-        if not outcome.plan.runs_vector or not outcome.question.strip():
-            return None
-        spaces = {view.space_id for view in outcome.views}
-        is_alone = outcome.plan.mode is SearchMode.VECTOR
-        seconds = call.remaining_seconds()
-        try:
-            if spaces != {self._embedder.space.space_id}:
-                await self._embedder.refresh(deadline_seconds=min(_REFRESH_SECONDS, seconds * _EMBED_SHARE_OF_DEADLINE))
-            own = self._embedder.space.space_id
-            if own not in spaces:
-                raise UnavailableError(_FOREIGN_SPACE, "the model of this knowledge base is not loaded")
-            result = await self._embedder.embed(
-                [outcome.question],
-                role=EmbedRole.QUERY,
-                lane=EmbedLane.INTERACTIVE,
-                deadline_seconds=seconds if is_alone else seconds * _EMBED_SHARE_OF_DEADLINE,
-            )
-        except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
-            if is_alone:
-                raise
-            _log.warning("vector leg left out", reason=error.reason)
-            outcome.unreachable.append("vector")
-            outcome.notes.append(
-                "the knowledge base was made with another embedding model, so this is a full-text search alone"
-                if error.reason == _FOREIGN_SPACE
-                else "the embedding model did not answer, so this is a full-text search alone"
-            )
-            return None
-        if len(spaces) > 1:
-            outcome.unreachable.append("vector")
-            outcome.notes.append("a knowledge base made with another embedding model was searched by its words alone")
-        outcome.query_space_id = own
-        vector: NDArray[np.float32] = result.vectors[0]
-        return vector
+    async def recall_more(
+        self, call: CallContext, outcome: SearchOutcome, variants: Sequence[QueryVariant]
+    ) -> tuple[RankedCandidate, ...]:
+        """Search for further texts for the same question, on the same snapshot: hops, rewrites, parts.
 
-    async def _recall(self, call: CallContext, outcome: SearchOutcome, view: SpaceView) -> Candidates:
-        if view.visibility.is_empty:
-            return Candidates(())
-        plan = outcome.plan
-        comparable = outcome.query_vector is not None and outcome.query_space_id == view.space_id
-        terms = outcome.terms if plan.runs_lexical else analyze_query("")
-        if terms.is_empty and not comparable:
-            return Candidates(())
-        candidates = await self._index.search(
-            call.identity.tenant_id,
-            view.space_id,
-            RecallRequest(
-                terms=terms,
-                query_vector=outcome.query_vector if comparable else None,
-                visibility=build_filter(view.visibility, plan.kinds),
-                knowledge_base_ids=view.knowledge_base_ids,
-                window=plan.window,
-                other_script_window=max(1, plan.window // 4) if plan.include_other_script else 0,
-            ),
-            timeout_seconds=call.remaining_seconds(),
-        )
-        outcome.unreachable.extend(candidates.incomplete_legs)
-        return candidates
+        Args:
+            call: The call.
+            outcome: A search that has recalled; gets the variants, their vectors and candidates. Its order stays: see
+                `corpusmesh_core.ranking.merge_ranked`.
+            variants: Texts to search for; of more than MAX_VARIANTS - 1, the first.
+
+        Returns:
+            What the variants found, those known before included, scored against the question and against the variants
+            (`ScoreExplanation.variant`), so that it compares with `outcome.ranked`; kept ones first, best first.
+
+        Raises:
+            UnavailableError: If the index does not answer.
+        """
+        wanted = [variant for variant in variants if variant.text.strip()][: MAX_VARIANTS - 1]
+        if not wanted:
+            return ()
+        await self._recaller.embed(call, outcome, wanted)
+        await self._recaller.recall(call, outcome, wanted)
+        outcome.variants.extend(wanted)
+        further = {
+            item.record.record_id
+            for found in outcome.found
+            for candidates in found[-len(wanted) :]
+            for item in candidates.items
+        }
+        return tuple(item for item in rank_found(outcome) if item.candidate.record.record_id in further)
 
 
 def _views(inputs: Sequence[VisibilityInputs]) -> tuple[SpaceView, ...]:
