@@ -1,5 +1,9 @@
-"""How good a ranking is: measures over ranked identifiers and their gold sets."""
+"""How good retrieval and answers are: golden questions, measures, comparisons, the gate of a publish."""
 
+from corpusmesh_core.evaluation.answers import AnswerOutcome, AnswerQuality, summarise_answers
+from corpusmesh_core.evaluation.comparison import PairedComparison, compare_paired
+from corpusmesh_core.evaluation.gate import GateMeasure, GateVerdict, PublishGate, judge_gate
+from corpusmesh_core.evaluation.judging import FoundText, GoldItem, holds, judge_hits
 from corpusmesh_core.evaluation.measures import (
     QueryOutcome,
     RetrievalQuality,
@@ -11,11 +15,24 @@ from corpusmesh_core.evaluation.measures import (
 )
 
 __all__ = [
+    "AnswerOutcome",
+    "AnswerQuality",
+    "FoundText",
+    "GateMeasure",
+    "GateVerdict",
+    "GoldItem",
+    "PairedComparison",
+    "PublishGate",
     "QueryOutcome",
     "RetrievalQuality",
+    "compare_paired",
+    "holds",
+    "judge_gate",
+    "judge_hits",
     "ndcg_at",
     "recall_at",
     "reciprocal_rank",
+    "summarise_answers",
     "summarise_quality",
     "unique_in_order",
 ]
