@@ -5,14 +5,17 @@ import secrets
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from typing import Final
 
+from corpusmesh.retrieve.v1.conversation_service_pb2_grpc import add_ConversationServiceServicer_to_server
 from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.postgres import Database, migrate
 from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.wiring import (
     Adapters,
     chat_model,
+    conversation_store,
     database_settings,
     embedding_backend,
     embedding_tokenizer,
@@ -30,9 +33,10 @@ from corpusmesh_gateway.bootstrap import bootstrap_first_admin
 from corpusmesh_gateway.module import Gateway
 from corpusmesh_ingest.handlers.previews import PreviewTools
 from corpusmesh_ingest.module import IngestService, ServiceTools
-from corpusmesh_retrieve.answer_handlers import ModelBounds
+from corpusmesh_retrieve.answer_handlers import AnswerHandlers, ModelBounds
 from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.asking import ModelSession
+from corpusmesh_retrieve.conversing import ConversationHandlers, Conversations, ConversationTools
 from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
 from corpusmesh_retrieve.searching import Searcher
@@ -186,11 +190,26 @@ class Process:
             adapters.embedder,
             max_cached_bytes=settings.retrieve.max_cached_page_bytes,
         )
+        searcher = Searcher(stores.snapshots, stores.index, stores.embedder, SearchStages(assembly=(pages,)))
+        conversations = ConversationTools(
+            conversation_store(adapters.database),
+            stores.snapshots,
+            stores.knowledge_bases,
+            settings.retrieve.conversations,
+        )
+        answers = AnswerHandlers(
+            searcher,
+            Answerer(stores.embedder, chat, make_rng),
+            settings.retrieve,
+            ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds),
+            open_session,
+            Conversations(conversations),
+        )
         service = RetrieveService(
             settings.retrieve,
-            searcher=Searcher(stores.snapshots, stores.index, stores.embedder, SearchStages(assembly=(pages,))),
-            answerer=Answerer(stores.embedder, chat, make_rng),
-            bounds=ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds),
+            searcher=searcher,
+            answers=answers,
+            servicers=(partial(add_ConversationServiceServicer_to_server, ConversationHandlers(conversations)),),
             open_session=open_session,
             knowledge_bases=stores.knowledge_bases,
             signer=signer,

@@ -33,6 +33,7 @@ from corpusmesh_adapters.postgres import (
     DatabaseSettings,
     PostgresAuditLog,
     PostgresChunkEditStore,
+    PostgresConversationStore,
     PostgresDocumentStore,
     PostgresIdempotencyStore,
     PostgresKeyStore,
@@ -50,6 +51,7 @@ from corpusmesh_adapters.web_search import FetchedWebPages, SearxngSearch, Tavil
 from corpusmesh_app.settings import MeshSettings, WebSearchProvider
 from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.ports.chat import ChatModel
+from corpusmesh_core.ports.conversations import ConversationStore
 from corpusmesh_core.ports.embedding import Embedder, EmbeddingBackend
 from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
 from corpusmesh_core.ports.web_search import WebSearch
@@ -169,6 +171,18 @@ def gateway_stores(database: Database) -> GatewayStores:
     return GatewayStores(
         tenants=PostgresTenantStore(database), keys=PostgresKeyStore(database), audit=PostgresAuditLog(database)
     )
+
+
+def conversation_store(database: Database) -> ConversationStore:
+    """Make the store of conversations.
+
+    Args:
+        database: The metadata store.
+
+    Returns:
+        The store.
+    """
+    return PostgresConversationStore(database)
 
 
 def embedding_backend(settings: MeshSettings) -> EmbeddingBackend:

@@ -9,9 +9,10 @@ from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import AnswerServiceStub
 from corpusmesh.retrieve.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from corpusmesh_client.admin import AdminCalls
-from corpusmesh_client.calls import Caller
+from corpusmesh_client.calls import Caller, new_request_id
 from corpusmesh_client.channel import ConnectionSettings, Deadlines, TlsSettings, open_channel
 from corpusmesh_client.chunks import ChunkCalls
+from corpusmesh_client.conversations import ConversationCalls
 from corpusmesh_client.documents import DocumentCalls
 from corpusmesh_client.knowledge_bases import KnowledgeBaseCalls
 from corpusmesh_client.runs import RunCalls
@@ -38,6 +39,7 @@ class CorpusMeshClient:
         chunks: Calls on chunks, previews and edits.
         runs: Calls on runs.
         sources: Calls on sources and their syncs.
+        conversations: Calls on the caller's conversations.
         admin: Calls on tenants, users and keys.
     """
 
@@ -75,6 +77,7 @@ class CorpusMeshClient:
         self.chunks = ChunkCalls(self._caller)
         self.runs = RunCalls(self._caller)
         self.sources = SourceCalls(self._caller)
+        self.conversations = ConversationCalls(self._caller)
         self.admin = AdminCalls(self._caller)
 
     async def __aenter__(self) -> Self:
@@ -191,15 +194,18 @@ class CorpusMeshClient:
         plan: retrieval_service_pb2.RetrievalPlan | None = None,
         max_evidence_tokens: int = 0,
         model_free: bool = False,
+        conversation: str = "",
     ) -> AsyncIterator[answer_service_pb2.AnswerQuestionResponse]:
         """Answer a question: the evidence first, then text as it is made, then the summary with its citations.
 
         Args:
-            knowledge_bases: `knowledgeBases/{knowledge_base}`, 1 to 16.
+            knowledge_bases: `knowledgeBases/{knowledge_base}`, at most 16; none for those of the conversation, else for
+                those that the router picks.
             question: The question.
             plan: How to search for evidence; None for the defaults.
             max_evidence_tokens: Tokens of evidence; 0 for the mesh's default.
             model_free: Whether to answer without a language model even where one is configured.
+            conversation: `conversations/{conversation}` that question and answer are added to; "" for none.
 
         Returns:
             The pieces of the answer.
@@ -210,6 +216,8 @@ class CorpusMeshClient:
             plan=plan,
             max_evidence_tokens=max_evidence_tokens,
             model_free=model_free,
+            conversation=conversation,
+            request_id=new_request_id() if conversation else "",
         )
         return self._caller.stream(
             self._answers.AnswerQuestion, request, timeout_seconds=self._caller.deadlines.answer_seconds

@@ -2,6 +2,7 @@
 
 from corpusmesh_adapters.postgres.chunk_edits import PostgresChunkEditStore
 from corpusmesh_adapters.postgres.completions import PostgresCompletionCache
+from corpusmesh_adapters.postgres.conversations import PostgresConversationStore
 from corpusmesh_adapters.postgres.database import Database, DatabaseSettings
 from corpusmesh_adapters.postgres.documents import PostgresDocumentStore
 from corpusmesh_adapters.postgres.knowledge_bases import PostgresKnowledgeBaseStore
@@ -25,6 +26,7 @@ __all__ = [
     "PostgresAuditLog",
     "PostgresChunkEditStore",
     "PostgresCompletionCache",
+    "PostgresConversationStore",
     "PostgresDocumentStore",
     "PostgresIdempotencyStore",
     "PostgresKeyStore",

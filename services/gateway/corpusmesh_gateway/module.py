@@ -15,7 +15,11 @@ from corpusmesh.ingest.v1 import (  # noqa: F401
     run_service_pb2,
     source_service_pb2,
 )
-from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2  # noqa: F401
+from corpusmesh.retrieve.v1 import (  # noqa: F401
+    answer_service_pb2,
+    conversation_service_pb2,
+    retrieval_service_pb2,
+)
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError
 from corpusmesh_gateway.auditing import AuditDenials
 from corpusmesh_gateway.authentication import ApiKeyAuthenticator, AuthenticatorChain
@@ -46,6 +50,7 @@ UPSTREAM_SERVICES: Mapping[str, tuple[str, ...]] = {
     "retrieve": (
         "corpusmesh.retrieve.v1.RetrievalService",
         "corpusmesh.retrieve.v1.AnswerService",
+        "corpusmesh.retrieve.v1.ConversationService",
     ),
 }
 """gRPC services behind the gateway, by the service of the mesh that owns them."""

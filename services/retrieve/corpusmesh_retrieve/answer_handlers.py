@@ -1,6 +1,7 @@
 """gRPC handlers of questions: they connect wire messages to the searcher and the answerer."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,11 +13,12 @@ from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
 from corpusmesh_retrieve.asking import SessionOpener
 from corpusmesh_retrieve.config import RetrieveSettings
-from corpusmesh_retrieve.convert import history_of, hit_to_wire, metadata_of
+from corpusmesh_retrieve.conversing import AnswerOrigin, Conversations, ConversationTurn
+from corpusmesh_retrieve.convert import hit_to_wire, metadata_of
 from corpusmesh_retrieve.outcome import SearchRequest
 from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of, snapshot_names
 from corpusmesh_retrieve.searching import Searcher
-from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.retrieval_plans import make_plan
 
 _MIN_EVIDENCE_TOKENS = 100
@@ -46,6 +48,7 @@ class AnswerHandlers(AnswerServiceServicer):
         settings: RetrieveSettings,
         bounds: ModelBounds,
         open_session: SessionOpener,
+        conversations: Conversations,
     ) -> None:
         """Create the handlers.
 
@@ -55,19 +58,21 @@ class AnswerHandlers(AnswerServiceServicer):
             settings: Defaults and bounds.
             bounds: Bounds of the language model.
             open_session: Gives a request its access to the language model.
+            conversations: Gives a question what came before it, and keeps what becomes of it.
         """
         self._open_session = open_session
         self._searcher = searcher
         self._answerer = answerer
         self._settings = settings
         self._bounds = bounds
+        self._conversations = conversations
         self._open_count = 0
 
     async def AnswerQuestion(  # noqa: N802 - named by the contract
         self,
         request: answer_pb.AnswerQuestionRequest,
         context: Any,  # noqa: ARG002 - given by gRPC
-    ) -> AsyncIterator[answer_pb.AnswerQuestionResponse]:
+    ) -> AsyncGenerator[answer_pb.AnswerQuestionResponse]:
         """See the contract."""
         if self._open_count >= self._settings.max_concurrent_answers:
             raise OverloadedError(
@@ -77,18 +82,33 @@ class AnswerHandlers(AnswerServiceServicer):
             )
         self._open_count += 1
         try:
-            async for piece in self._answer(request):
-                yield piece
+            # Closed at once with the stream, so that a caller that leaves ends the model's work too.
+            async with aclosing(self._answer(request)) as pieces:
+                async for piece in pieces:
+                    yield piece
         finally:
             self._open_count -= 1
 
     async def _answer(
         self, request: answer_pb.AnswerQuestionRequest
-    ) -> AsyncIterator[answer_pb.AnswerQuestionResponse]:
+    ) -> AsyncGenerator[answer_pb.AnswerQuestionResponse]:
         call = require_call()
-        identifiers = knowledge_base_ids_of(request.knowledge_bases)
+        named = knowledge_base_ids_of(request.knowledge_bases)
         check_query(request.question, "question", self._settings)
         options = self._options(request)
+        async with self._conversations.turn(call, request, named) as turn:
+            async with aclosing(self._answer_turn(call, request, options, turn)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def _answer_turn(
+        self,
+        call: CallContext,
+        request: answer_pb.AnswerQuestionRequest,
+        options: AnswerOptions,
+        turn: ConversationTurn,
+    ) -> AsyncGenerator[answer_pb.AnswerQuestionResponse]:
+        identifiers = turn.knowledge_base_ids
         outcome = await self._searcher.search(
             call,
             SearchRequest(
@@ -102,31 +122,41 @@ class AnswerHandlers(AnswerServiceServicer):
                 ),
                 session=self._open_session(model_free=request.model_free),
                 metadata=metadata_of(request.plan, knowledge_base_ids=identifiers),
-                history=history_of(request.history),
+                history=turn.history,
             ),
         )
         result = self._answerer.gather(request.question, outcome, options)
         result.notes.extend(outcome.notes)
         hits = {item.candidate.record.record_id: item for item in outcome.kept}
+        turn.found(
+            AnswerOrigin(
+                knowledge_base_ids=tuple(outcome.snapshots),
+                records={piece.record_id: hits[piece.record_id].candidate.record for piece in result.evidence},
+                from_history=outcome.question != request.question,
+            )
+        )
         yield answer_pb.AnswerQuestionResponse(
             evidence=answer_pb.EvidenceList(
                 evidence=_citations([piece.label for piece in result.evidence], result, hits),
                 snapshots=snapshot_names(outcome),
             )
         )
-        async for text in self._answerer.write(call, request.question, outcome, options, result):
-            yield answer_pb.AnswerQuestionResponse(text_delta=text)
-        summary = answer_pb.AnswerSummary
-        yield answer_pb.AnswerQuestionResponse(
-            summary=summary(
-                text=result.text,
-                citations=_citations(result.cited, result, hits),
-                method=summary.METHOD_MODEL if result.by_model else summary.METHOD_EXTRACTIVE,
-                abstained=result.abstained,
-                dropped_marker_count=result.dropped_marker_count,
-                notes=result.notes,
-            )
+        async with aclosing(self._answerer.write(call, request.question, outcome, options, result)) as texts:
+            async for text in texts:
+                turn.say(text)
+                yield answer_pb.AnswerQuestionResponse(text_delta=text)
+        summary = answer_pb.AnswerSummary(
+            text=result.text,
+            citations=_citations(result.cited, result, hits),
+            method=answer_pb.AnswerSummary.METHOD_MODEL
+            if result.by_model
+            else answer_pb.AnswerSummary.METHOD_EXTRACTIVE,
+            abstained=result.abstained,
+            dropped_marker_count=result.dropped_marker_count,
+            notes=result.notes,
         )
+        turn.finish(summary)
+        yield answer_pb.AnswerQuestionResponse(summary=summary)
 
     def _options(self, request: answer_pb.AnswerQuestionRequest) -> AnswerOptions:
         tokens = request.max_evidence_tokens or self._settings.max_evidence_tokens

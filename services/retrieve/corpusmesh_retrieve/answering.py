@@ -1,7 +1,7 @@
 """Answers from evidence: by a language model where one is configured, else by the evidence's own sentences."""
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -103,7 +103,7 @@ class Answerer:
 
     async def write(
         self, call: CallContext, question: str, outcome: SearchOutcome, options: AnswerOptions, result: AnswerResult
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         """Write the answer into the result, and hand over its text as it comes.
 
         Args:

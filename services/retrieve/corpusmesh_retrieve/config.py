@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from corpusmesh_retrieve.conversing.config import ConversationSettings
 from corpusmesh_runtime.config import Section, ServerSettings
 
 
@@ -22,3 +23,5 @@ class RetrieveSettings(Section):
     """Vectors of page images kept in memory."""
     max_concurrent_answers: int = Field(default=64, ge=1)
     """Answers made at once; one more is refused with RESOURCE_EXHAUSTED."""
+    conversations: ConversationSettings = ConversationSettings()
+    """What a user may keep of conversations."""

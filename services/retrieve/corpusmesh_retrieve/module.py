@@ -1,15 +1,15 @@
 """The retrieve service as one unit that a process starts and stops."""
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import grpc.aio
 
-from corpusmesh.retrieve.v1 import answer_service_pb2, retrieval_service_pb2
+from corpusmesh.retrieve.v1 import answer_service_pb2, conversation_service_pb2, retrieval_service_pb2
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import add_AnswerServiceServicer_to_server
 from corpusmesh.retrieve.v1.retrieval_service_pb2_grpc import add_RetrievalServiceServicer_to_server
 from corpusmesh_core.ports.metadata import KnowledgeBaseStore
-from corpusmesh_retrieve.answer_handlers import AnswerHandlers, ModelBounds
-from corpusmesh_retrieve.answering import Answerer
+from corpusmesh_retrieve.answer_handlers import AnswerHandlers
 from corpusmesh_retrieve.asking import SessionOpener
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.handlers import RetrievalHandlers
@@ -19,7 +19,11 @@ from corpusmesh_runtime.service import GuardedService
 
 RETRIEVE_SERVICE_NAMES: Final = tuple(
     service.full_name
-    for descriptor in (retrieval_service_pb2.DESCRIPTOR, answer_service_pb2.DESCRIPTOR)
+    for descriptor in (
+        retrieval_service_pb2.DESCRIPTOR,
+        answer_service_pb2.DESCRIPTOR,
+        conversation_service_pb2.DESCRIPTOR,
+    )
     for service in descriptor.services_by_name.values()
 )
 
@@ -32,8 +36,8 @@ class RetrieveService(GuardedService):
         settings: RetrieveSettings,
         *,
         searcher: Searcher,
-        answerer: Answerer,
-        bounds: ModelBounds,
+        answers: AnswerHandlers,
+        servicers: Sequence[Callable[[grpc.aio.Server], None]],
         open_session: SessionOpener,
         knowledge_bases: KnowledgeBaseStore,
         signer: IdentitySigner,
@@ -43,14 +47,15 @@ class RetrieveService(GuardedService):
         Args:
             settings: Its settings.
             searcher: Runs searches.
-            answerer: Writes answers.
-            bounds: Bounds of the language model.
+            answers: Answers questions.
+            servicers: Each adds the handlers of one more service of `RETRIEVE_SERVICE_NAMES`.
             open_session: Gives a request its access to the language model.
             knowledge_bases: Guards the knowledge bases that a request names.
             signer: Verifies who calls.
         """
         self._retrieval = RetrievalHandlers(searcher, settings, open_session)
-        self._answers = AnswerHandlers(searcher, answerer, settings, bounds, open_session)
+        self._answers = answers
+        self._servicers = tuple(servicers)
         super().__init__(
             "retrieve",
             settings.server,
@@ -63,3 +68,5 @@ class RetrieveService(GuardedService):
     def _register(self, server: grpc.aio.Server) -> None:
         add_RetrievalServiceServicer_to_server(self._retrieval, server)
         add_AnswerServiceServicer_to_server(self._answers, server)
+        for add in self._servicers:
+            add(server)

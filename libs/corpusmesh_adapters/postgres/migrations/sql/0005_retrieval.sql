@@ -43,11 +43,16 @@ CREATE TABLE messages (
     sources integer[] NOT NULL DEFAULT '{}',
     -- Set where a purge took the text along.
     is_erased boolean NOT NULL DEFAULT false,
+    -- Set while an answer is being made, and where its making broke off.
+    is_partial boolean NOT NULL DEFAULT false,
+    -- Names a question, so that one that is sent again is not added again.
+    request_id text NOT NULL DEFAULT '',
     create_time timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, conversation_id, position),
     FOREIGN KEY (tenant_id, conversation_id) REFERENCES conversations ON DELETE CASCADE
 );
 CREATE INDEX messages_by_source ON messages USING gin (sources);
+CREATE UNIQUE INDEX messages_by_request ON messages (tenant_id, conversation_id, request_id) WHERE request_id <> '';
 
 CREATE TABLE retrievals (
     tenant_id text NOT NULL,
