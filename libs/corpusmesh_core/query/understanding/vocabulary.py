@@ -1,0 +1,165 @@
+"""A tenant's own words: terms that are searched as phrases, and groups of words that mean the same (FR-A13).
+
+They change what a question is turned into and nothing in the index, so that they hold from the next question on.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.text import Alternative, analyze
+
+MAX_TERMS: Final = 10_000
+"""Most terms of a vocabulary."""
+MAX_GROUPS: Final = 2_000
+"""Most groups of synonyms of a vocabulary."""
+MAX_GROUP_WORDS: Final = 16
+"""Most words of a group."""
+MAX_WORD_CHARACTERS: Final = 100
+"""Longest term or synonym."""
+_MAX_PHRASES: Final = 8
+_MAX_ALTERNATIVES: Final = 16
+_MAX_FINE_TERMS: Final = 64
+_CONTROLS: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_Phrase = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words of a tenant.
+
+    Attributes:
+        terms: Terms that are searched as phrases where a question holds them; distinct.
+        synonyms: Groups of at least two distinct words that mean the same.
+    """
+
+    terms: tuple[str, ...] = ()
+    synonyms: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def checked(cls, terms: Iterable[str], synonyms: Iterable[Iterable[str]]) -> "Vocabulary":
+        """Make a vocabulary of what somebody gives.
+
+        Args:
+            terms: Terms.
+            synonyms: Groups of synonyms.
+
+        Returns:
+            The vocabulary, blanks folded and repetitions left out.
+
+        Raises:
+            InvalidArgumentError: VOCABULARY_INVALID with the field, if a bound is passed or a word has nothing that
+                could be searched.
+        """
+        kept = tuple(dict.fromkeys(_word(term, f"vocabulary.terms[{place}]") for place, term in enumerate(terms)))
+        _check(len(kept) <= MAX_TERMS, "vocabulary.terms", f"at most {MAX_TERMS:,} terms")
+        groups: list[tuple[str, ...]] = []
+        for place, group in enumerate(synonyms):
+            field = f"vocabulary.synonyms[{place}]"
+            words = tuple(dict.fromkeys(_word(word, field) for word in group))
+            _check(2 <= len(words) <= MAX_GROUP_WORDS, field, f"2 to {MAX_GROUP_WORDS} different words")
+            groups.append(words)
+        _check(len(groups) <= MAX_GROUPS, "vocabulary.synonyms", f"at most {MAX_GROUPS:,} groups")
+        return cls(kept, tuple(dict.fromkeys(groups)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no word."""
+        return not self.terms and not self.synonyms
+
+
+class VocabularyIndex:
+    """A vocabulary that finds its words in a question, in time that does not grow with the vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Analyse the words of a vocabulary, which takes up to a second for the largest.
+
+        Args:
+            vocabulary: The vocabulary.
+        """
+        self._terms = _by_first(_fine(term) for term in vocabulary.terms)
+        self._groups = [tuple(dict.fromkeys(filter(None, map(_fine, group)))) for group in vocabulary.synonyms]
+        self._groups_of: dict[_Phrase, list[int]] = defaultdict(list)
+        for number, group in enumerate(self._groups):
+            for phrase in group:
+                self._groups_of[phrase].append(number)
+        self._synonyms = _by_first(self._groups_of)
+        self.is_empty = not self._terms and not self._groups
+
+    def phrases_in(self, question: str) -> tuple[tuple[str, ...], ...]:
+        """Find the tenant's own terms in a question.
+
+        Args:
+            question: The question.
+
+        Returns:
+            Their fine terms in the order of the question, the longest at each place, at most 8.
+        """
+        return tuple(dict.fromkeys(_found(self._terms, analyze(question).fine)))[:_MAX_PHRASES]
+
+    def alternatives_in(self, question: str, terms: Sequence[str]) -> tuple[Alternative, ...]:
+        """Find what may be searched instead of words of a question.
+
+        Args:
+            question: The question.
+            terms: Fine terms of the question that are searched at all.
+
+        Returns:
+            The other words of every group that the question holds a word of, at most 16.
+        """
+        held = frozenset(terms)
+        fine = analyze(question).fine
+        spelled = f" {' '.join(fine)} "
+        found: dict[tuple[_Phrase, _Phrase], Alternative] = {}
+        for phrase in _found(self._synonyms, fine):
+            replaced = tuple(dict.fromkeys(term for term in phrase if term in held))
+            for number in self._groups_of[phrase] if replaced else ():
+                for other in self._groups[number]:
+                    # What the question says itself is searched already.
+                    if f" {' '.join(other)} " not in spelled:
+                        found.setdefault((replaced, other), Alternative(replaced, other))
+        return tuple(found.values())[:_MAX_ALTERNATIVES]
+
+
+def _fine(word: str) -> _Phrase:
+    return analyze(word).fine[:_MAX_FINE_TERMS]
+
+
+def _by_first(phrases: Iterable[_Phrase]) -> dict[str, list[_Phrase]]:
+    """Sort phrases under their first term, the longest first."""
+    found: dict[str, list[_Phrase]] = defaultdict(list)
+    for phrase in dict.fromkeys(phrases):
+        if phrase:
+            found[phrase[0]].append(phrase)
+    return {first: sorted(listed, key=len, reverse=True) for first, listed in found.items()}
+
+
+def _found(phrases: dict[str, list[_Phrase]], fine: Sequence[str]) -> list[_Phrase]:
+    found: list[_Phrase] = []
+    place = 0
+    while place < len(fine):
+        known = phrases.get(fine[place], ())
+        phrase = next((one for one in known if tuple(fine[place : place + len(one)]) == one), None)
+        if phrase is not None:
+            found.append(phrase)
+        # Pairs of Chinese characters overlap: the next word may begin with the last pair of this one.
+        place += max(1, len(phrase) - 1) if phrase is not None else 1
+    return found
+
+
+def _word(word: str, field: str) -> str:
+    text = " ".join(word.split())
+    _check(0 < len(text) <= MAX_WORD_CHARACTERS, field, f"words of 1 to {MAX_WORD_CHARACTERS} characters")
+    _check(_CONTROLS.search(text) is None, field, "words without control characters")
+    _check(bool(analyze(text).fine), field, "words with a letter or a digit")
+    return text
+
+
+def _check(holds: bool, field: str, allowed: str) -> None:
+    if not holds:
+        raise InvalidArgumentError("VOCABULARY_INVALID", f"{field} takes {allowed}", field=field, allowed=allowed)
