@@ -1,22 +1,18 @@
 """One search from the first to the last stage, on one snapshot of each knowledge base."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-
-from pyroaring import BitMap, FrozenBitMap
 
 from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import SnapshotStore
 from corpusmesh_core.query import QueryVariant, VariantOrigin
 from corpusmesh_core.ranking import RankedCandidate
-from corpusmesh_core.tenancy import VisibilityInputs, visible_bitmap
 from corpusmesh_core.text import analyze_query
-from corpusmesh_core.visibility import Visibility
-from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest, SpaceView
+from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.recalling import MAX_VARIANTS, Recaller, rank_found
 from corpusmesh_retrieve.stages import SearchStages, run_stages, timed_stage
+from corpusmesh_retrieve.viewing import Viewer
 from corpusmesh_runtime.context import CallContext
 
 
@@ -32,7 +28,7 @@ class Searcher:
             embedder: Embeds the question.
             stages: The optional stages.
         """
-        self._snapshots = snapshots
+        self._viewer = Viewer(snapshots)
         self._recaller = Recaller(index, embedder)
         self._stages = stages
 
@@ -52,6 +48,8 @@ class Searcher:
             UnavailableError: If the index does not answer.
         """
         outcome = SearchOutcome(request, question=request.query)
+        if not request.knowledge_base_ids and self._stages.route is not None:
+            await self._stages.route(call, outcome)
         with timed_stage(outcome, "visibility"):
             await self.look(call, outcome)
         outcome.plan = request.make_plan([item.config for item in outcome.inputs])
@@ -72,25 +70,7 @@ class Searcher:
             call: The call.
             outcome: Gets inputs, snapshots and views; conditions that were read out of the question narrow them.
         """
-        request = outcome.request
-        metadata = request.metadata
-        if outcome.inferred:
-            metadata = replace(metadata, conditions=(*metadata.conditions, *outcome.inferred))
-        pinned = {**request.snapshots, **outcome.snapshots}
-        inputs = await asyncio.gather(
-            *(
-                self._snapshots.visibility_inputs(
-                    call.identity,
-                    identifier,
-                    snapshot_id=pinned.get(identifier),
-                    metadata_filter=None if metadata.is_empty else metadata,
-                )
-                for identifier in request.knowledge_base_ids
-            )
-        )
-        outcome.inputs = tuple(inputs)
-        outcome.snapshots = {item.knowledge_base_id: item.snapshot_id for item in inputs}
-        outcome.views = _views(inputs)
+        await self._viewer.look(call, outcome)
 
     async def recall(self, call: CallContext, outcome: SearchOutcome) -> None:
         """Embed the variants, recall candidates for them and put these in order.
@@ -141,21 +121,3 @@ class Searcher:
             for item in candidates.items
         }
         return tuple(item for item in rank_found(outcome) if item.candidate.record.record_id in further)
-
-
-def _views(inputs: Sequence[VisibilityInputs]) -> tuple[SpaceView, ...]:
-    spaces: dict[str, list[VisibilityInputs]] = {}
-    for item in inputs:
-        spaces.setdefault(item.space_id, []).append(item)
-    views: list[SpaceView] = []
-    for space_id, items in spaces.items():
-        visible = BitMap()
-        for item in items:
-            visible |= visible_bitmap(item)
-        visibility = Visibility(
-            ",".join(f"{item.knowledge_base_id}/{item.snapshot_id}" for item in items),
-            FrozenBitMap(visible),
-            max(item.next_ordinal for item in items),
-        )
-        views.append(SpaceView(space_id, tuple(item.knowledge_base_id for item in items), visibility))
-    return tuple(views)

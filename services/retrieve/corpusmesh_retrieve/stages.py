@@ -5,7 +5,7 @@ before it left, and the report says so.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -78,11 +78,13 @@ class SearchStages:
     """The optional stages, each group in order.
 
     Attributes:
+        route: Picks knowledge bases where the request names none, before anything else; without it there are none then.
         understanding: Before recall: they work on question, variants and terms.
         features: Between recall and scoring: they add to `rank_features`.
         assembly: After scoring: they work on `ranked`.
     """
 
+    route: Callable[[CallContext, SearchOutcome], Awaitable[None]] | None = None
     understanding: tuple[Stage, ...] = ()
     features: tuple[Stage, ...] = ()
     assembly: tuple[Stage, ...] = ()
@@ -112,10 +114,21 @@ async def _run(stage: Stage, call: CallContext, outcome: SearchOutcome) -> None:
             _log.warning("stage left out", stage=stage.name, reason=error.reason)
             outcome.unreachable.append(stage.name)
             result = StageResult(StageState.FAILED, detail="what it needs did not answer")
-    seconds = time.perf_counter() - started
-    outcome.stages.append(StageReport(stage.name, seconds * 1000.0, result.state, result.by_model, result.detail))
-    STAGE_DURATION_SECONDS.labels("retrieve", stage.name).observe(seconds)
-    STAGES_TOTAL.labels(stage.name, result.state.value).inc()
+    report_stage(outcome, stage.name, time.perf_counter() - started, result)
+
+
+def report_stage(outcome: SearchOutcome, name: str, seconds: float, result: StageResult) -> None:
+    """Keep what a stage did, for explanations and metrics.
+
+    Args:
+        outcome: Gets the report.
+        name: Name of the stage.
+        seconds: How long it took.
+        result: What it says of itself.
+    """
+    outcome.stages.append(StageReport(name, seconds * 1000.0, result.state, result.by_model, result.detail))
+    STAGE_DURATION_SECONDS.labels("retrieve", name).observe(seconds)
+    STAGES_TOTAL.labels(name, result.state.value).inc()
 
 
 @contextmanager

@@ -1,0 +1,109 @@
+"""What a search may see: asked once at its beginning, and again where conditions are read out of the question."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from pyroaring import BitMap, FrozenBitMap
+
+from corpusmesh_core.ports.metadata import SnapshotStore
+from corpusmesh_core.tenancy import MetadataFilter, VisibilityInputs, visible_bitmap
+from corpusmesh_core.visibility import Visibility
+from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
+from corpusmesh_runtime.context import CallContext
+
+Look = Callable[[CallContext, SearchOutcome], Awaitable[None]]
+"""Finds out what a search may see."""
+
+
+class Viewer:
+    """Asks the metadata store what a search may see."""
+
+    def __init__(self, snapshots: SnapshotStore) -> None:
+        """Create it.
+
+        Args:
+            snapshots: Tells what the caller may see.
+        """
+        self._snapshots = snapshots
+
+    async def look(self, call: CallContext, outcome: SearchOutcome) -> None:
+        """Find out what the request may see; once looked at, a knowledge base stays at its snapshot.
+
+        Args:
+            call: The call.
+            outcome: Gets inputs, snapshots and views; conditions that were read out of the question narrow them.
+
+        Raises:
+            NotFoundError: If a knowledge base or snapshot is unknown to the caller.
+        """
+        request = outcome.request
+        metadata = request.metadata
+        if outcome.inferred:
+            metadata = replace(metadata, conditions=(*metadata.conditions, *outcome.inferred))
+        inputs = await self.inputs_of(
+            call, request.knowledge_base_ids, metadata, snapshots={**request.snapshots, **outcome.snapshots}
+        )
+        outcome.inputs = tuple(inputs)
+        outcome.snapshots = {item.knowledge_base_id: item.snapshot_id for item in inputs}
+        outcome.views = views_of(inputs)
+
+    async def inputs_of(
+        self,
+        call: CallContext,
+        knowledge_base_ids: Sequence[str],
+        metadata: MetadataFilter,
+        *,
+        snapshots: dict[str, int],
+    ) -> list[VisibilityInputs]:
+        """Ask for some knowledge bases at once.
+
+        Args:
+            call: The call.
+            knowledge_base_ids: Knowledge bases.
+            metadata: Conditions on documents.
+            snapshots: Snapshot by knowledge base, where another than the current one is wanted.
+
+        Returns:
+            What the store knows of each, in their order.
+
+        Raises:
+            NotFoundError: If a knowledge base or snapshot is unknown to the caller.
+        """
+        return await asyncio.gather(
+            *(
+                self._snapshots.visibility_inputs(
+                    call.identity,
+                    identifier,
+                    snapshot_id=snapshots.get(identifier),
+                    metadata_filter=None if metadata.is_empty else metadata,
+                )
+                for identifier in knowledge_base_ids
+            )
+        )
+
+
+def views_of(inputs: Sequence[VisibilityInputs]) -> tuple[SpaceView, ...]:
+    """Put knowledge bases of one embedding space together.
+
+    Args:
+        inputs: What the store knows of each.
+
+    Returns:
+        One view for each space.
+    """
+    spaces: dict[str, list[VisibilityInputs]] = {}
+    for item in inputs:
+        spaces.setdefault(item.space_id, []).append(item)
+    views: list[SpaceView] = []
+    for space_id, items in spaces.items():
+        visible = BitMap()
+        for item in items:
+            visible |= visible_bitmap(item)
+        visibility = Visibility(
+            ",".join(f"{item.knowledge_base_id}/{item.snapshot_id}" for item in items),
+            FrozenBitMap(visible),
+            max(item.next_ordinal for item in items),
+        )
+        views.append(SpaceView(space_id, tuple(item.knowledge_base_id for item in items), visibility))
+    return tuple(views)
