@@ -25,6 +25,7 @@ from corpusmesh_app.wiring import (
     open_adapters,
     page_embedding_backend,
     password_sealer,
+    rerank_backend,
 )
 from corpusmesh_app.working import run_worker
 from corpusmesh_core.errors import InvalidArgumentError
@@ -132,8 +133,9 @@ class Process:
         if "embed" in self._services and serves:
             backend = await asyncio.to_thread(embedding_backend, settings)
             page_backend = await asyncio.to_thread(page_embedding_backend, settings)
+            reranker = await asyncio.to_thread(rerank_backend, settings)
             embed = await stack.enter_async_context(
-                EmbedService(settings.embed, backend, signer, page_backend=page_backend)
+                EmbedService(settings.embed, backend, signer, page_backend=page_backend, rerank_backend=reranker)
             )
             self._readiness.append(embed.readiness)
         if {"ingest", "retrieve"} & set(self._services):

@@ -23,6 +23,8 @@ from corpusmesh_adapters.models.onnx_backend import OnnxEmbeddingBackend
 from corpusmesh_adapters.models.openai_backend import OpenAIEmbeddingBackend, OpenAIEndpoint
 from corpusmesh_adapters.models.page_backend import OnnxPageEmbeddingBackend
 from corpusmesh_adapters.models.registry import model_directory
+from corpusmesh_adapters.models.rerank_http import HttpRerankBackend, RerankEndpoint
+from corpusmesh_adapters.models.rerank_onnx import OnnxRerankBackend
 from corpusmesh_adapters.models.tokenization import ModelTokenizer
 from corpusmesh_adapters.nats import Broker, BrokerSettings, NatsWorkBroker
 from corpusmesh_adapters.opensearch import OpenSearchRecordIndex, OpenSearchSettings
@@ -54,8 +56,9 @@ from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.conversations import ConversationStore
 from corpusmesh_core.ports.embedding import Embedder, EmbeddingBackend
 from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
+from corpusmesh_core.ports.reranking import RerankBackend
 from corpusmesh_core.ports.web_search import WebSearch
-from corpusmesh_embed.config import BackendKind
+from corpusmesh_embed.config import BackendKind, RerankProtocol
 from corpusmesh_embed.module import EMBED_SERVICE_NAMES
 from corpusmesh_gateway.handlers import GatewayStores
 from corpusmesh_ingest.module import IngestStores
@@ -233,6 +236,41 @@ def page_embedding_backend(settings: MeshSettings) -> PageEmbeddingBackend | Non
     if section.page_model_directory is None:
         return None
     return OnnxPageEmbeddingBackend(section.page_model_directory, thread_count=section.thread_count or None)
+
+
+def rerank_backend(settings: MeshSettings) -> RerankBackend | None:
+    """Load the cross-encoder, or make the client of its endpoint; takes seconds.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The backend, one in this process proved by one real answer; None where none is configured.
+
+    Raises:
+        FailedPreconditionError: If the model cannot be used.
+    """
+    section = settings.embed
+    if section.rerank_model_directory is not None:
+        return OnnxRerankBackend(section.rerank_model_directory, thread_count=section.thread_count or None)
+    endpoint = section.rerank
+    if not endpoint.base_url:
+        return None
+    if endpoint.protocol is RerankProtocol.COHERE:
+        _require(endpoint.model, "embed.rerank.model")
+    return HttpRerankBackend(
+        RerankEndpoint(
+            base_url=endpoint.base_url,
+            model=endpoint.model,
+            is_tei=endpoint.protocol is RerankProtocol.TEI,
+            api_key_file=endpoint.api_key_file,
+            scores_are_logits=endpoint.scores_are_logits,
+            max_passage_characters=endpoint.max_passage_characters,
+            max_batch_passages=endpoint.max_batch_passages,
+            request_timeout_seconds=endpoint.request_timeout_seconds,
+            max_attempt_count=endpoint.max_attempt_count,
+        )
+    )
 
 
 def embedding_tokenizer(settings: MeshSettings) -> ModelTokenizer:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import grpc.aio
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusmesh.embed.v1 import embed_service_pb2 as pb
 from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceStub
@@ -13,6 +14,7 @@ from corpusmesh_client.errors import error_from_rpc
 from corpusmesh_core.errors import InternalError, UnavailableError
 from corpusmesh_core.ports.embedding import EmbeddingSpace, EmbedLane, EmbedResult, EmbedRole
 from corpusmesh_core.ports.page_embedding import MultiVectors
+from corpusmesh_core.ports.reranking import RerankModel
 
 if TYPE_CHECKING:
     # The class exists in the stubs alone.
@@ -38,6 +40,7 @@ class GrpcEmbedder:
         self._stub: EmbedServiceAsyncStub = EmbedServiceStub(channel)
         self._space: EmbeddingSpace | None = None
         self._page_space: EmbeddingSpace | None = None
+        self._rerank_model: RerankModel | None = None
         self._max_input_tokens = 0
 
     async def connect(self, *, deadline_seconds: float) -> None:
@@ -82,6 +85,7 @@ class GrpcEmbedder:
             raise UnavailableError("EMBED_MODEL_MISSING", "the embed service has no model ready")
         self._space = _space_of(response.models[0])
         self._page_space = _space_of(response.page_model) if response.HasField("page_model") else None
+        self._rerank_model = _rerank_model_of(response.rerank_model) if response.HasField("rerank_model") else None
         self._max_input_tokens = response.models[0].max_input_tokens
 
     async def _list_models(self) -> pb.ListModelsResponse:
@@ -222,6 +226,40 @@ class GrpcEmbedder:
         except grpc.aio.AioRpcError as error:
             raise error_from_rpc(error) from error
         return _multi_vectors(response.vectors)
+
+    @property
+    def rerank_model(self) -> RerankModel | None:
+        """The cross-encoder, as far as this process knows; None where none is configured."""
+        return self._rerank_model
+
+    async def rerank(self, question: str, passages: Sequence[str], *, deadline_seconds: float) -> NDArray[np.float32]:
+        """Score passages; see `PassageReranker.rerank`.
+
+        Args:
+            question: The question.
+            passages: The passages.
+            deadline_seconds: How long the caller waits.
+
+        Returns:
+            One score a passage.
+
+        Raises:
+            CorpusMeshError: What the service answered, rebuilt from its status.
+            InternalError: If the scores do not fit the passages.
+        """
+        request = pb.RerankRequest(question=question, passages=passages)
+        try:
+            response = await self._stub.Rerank(request, timeout=deadline_seconds)
+        except grpc.aio.AioRpcError as error:
+            raise error_from_rpc(error) from error
+        scores = np.array(response.scores, dtype=np.float32)
+        if len(scores) != len(passages) or not bool(np.all((scores >= 0.0) & (scores <= 1.0))):
+            raise InternalError("EMBED_RESPONSE_INVALID", "the embed service gave scores that do not fit the passages")
+        return scores
+
+
+def _rerank_model_of(model: pb.Model) -> RerankModel:
+    return RerankModel(model.model, model.max_input_tokens, model.fingerprint)
 
 
 def _space_of(model: pb.Model) -> EmbeddingSpace:

@@ -44,6 +44,40 @@ class OpenAIEmbeddingSettings(Section):
     """Requests in flight at once."""
 
 
+class RerankProtocol(StrEnum):
+    """What an endpoint that reranks speaks."""
+
+    COHERE = "cohere"
+    """`{model, query, documents}` to `{results: [{index, relevance_score}]}`: Cohere, Jina, vLLM, and many more."""
+    TEI = "tei"
+    """`{query, texts}` to `[{index, score}]`: Hugging Face's text-embeddings-inference."""
+
+
+class RerankEndpointSettings(Section):
+    """An endpoint that reranks."""
+
+    base_url: str = ""
+    """Address before `/rerank`, such as `http://127.0.0.1:8000/v1`; empty for none."""
+    protocol: RerankProtocol = RerankProtocol.COHERE
+    """What it speaks."""
+    model: str = ""
+    """Name of the model at the endpoint; required with the protocol `cohere`."""
+    api_key_file: Path | None = None
+    """File with the endpoint's key; none for an endpoint without one."""
+    scores_are_logits: bool = False
+    """Whether its scores are raw and still have to go through a sigmoid; else they must be within 0 to 1."""
+    max_passage_characters: int = Field(default=4_000, ge=100, le=32_000)
+    """Characters that are sent of one passage; what is longer is cut, and the endpoint may cut further."""
+    max_batch_passages: int = Field(default=32, ge=1, le=200)
+    """Passages of one request."""
+    request_timeout_seconds: float = Field(default=10.0, gt=0, le=600)
+    """Time for one request, retries apart."""
+    max_attempt_count: int = Field(default=2, ge=1, le=10)
+    """How often one request is tried when the endpoint is busy (429), fails (5xx) or does not answer."""
+    concurrent_request_count: int = Field(default=4, ge=1, le=64)
+    """Requests in flight at once."""
+
+
 class EmbedSettings(Section):
     """How the embed service runs its model and bounds what waits for it."""
 
@@ -71,6 +105,12 @@ class EmbedSettings(Section):
     """Directory of the vision model for late interaction over page images; none for no such model."""
     max_waiting_page_calls: int = Field(default=32, ge=1)
     """Calls that may wait for the vision model; one more is refused with a retry delay."""
+    rerank_model_directory: Path | None = None
+    """Directory of a cross-encoder that this process runs; none for no such model."""
+    rerank: RerankEndpointSettings = RerankEndpointSettings()
+    """The endpoint of a cross-encoder; used where no directory is set."""
+    max_waiting_rerank_calls: int = Field(default=64, ge=1)
+    """Calls that may wait for the cross-encoder; one more is refused with a retry delay."""
     openai: OpenAIEmbeddingSettings = OpenAIEmbeddingSettings()
     """The endpoint of the backend `openai`."""
     server: ServerSettings = ServerSettings(listen_port=7101, max_receive_message_bytes=20 * 1024 * 1024)
@@ -86,4 +126,8 @@ class EmbedSettings(Section):
         if self.backend is BackendKind.OPENAI:
             missing = [name for name in ("base_url", "model", "dimension") if not getattr(self.openai, name)]
             problems.extend(f"embed.openai.{name} is required with embed.backend=openai" for name in missing)
+        if self.rerank.base_url and self.rerank.protocol is RerankProtocol.COHERE and not self.rerank.model:
+            problems.append("embed.rerank.model is required with embed.rerank.protocol=cohere")
+        if self.rerank.base_url and self.rerank_model_directory is not None:
+            problems.append("embed.rerank.base_url is not used while embed.rerank_model_directory is set")
         return problems

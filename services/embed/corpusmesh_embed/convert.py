@@ -4,6 +4,7 @@ from corpusmesh.embed.v1 import embed_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.embedding import EmbeddingSpace, EmbedLane, EmbedResult, EmbedRole
 from corpusmesh_core.ports.page_embedding import MultiVectors
+from corpusmesh_core.ports.reranking import RerankModel
 
 _ROLES = {pb.EMBED_ROLE_QUERY: EmbedRole.QUERY, pb.EMBED_ROLE_PASSAGE: EmbedRole.PASSAGE}
 _LANES = {
@@ -104,3 +105,15 @@ def multi_vectors_message(vectors: MultiVectors) -> pb.DenseVectors:
         The message.
     """
     return pb.DenseVectors(dimension=vectors.shape[1], values=vectors.astype("<f4", copy=False).tobytes())
+
+
+def rerank_model_message(model: RerankModel) -> pb.Model:
+    """Write a cross-encoder.
+
+    Args:
+        model: The model.
+
+    Returns:
+        The message, without a space.
+    """
+    return pb.Model(model=model.name, max_input_tokens=model.max_input_tokens, fingerprint=model.fingerprint)

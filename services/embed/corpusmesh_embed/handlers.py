@@ -7,8 +7,16 @@ from corpusmesh.embed.v1 import embed_service_pb2 as pb
 from corpusmesh.embed.v1.embed_service_pb2_grpc import EmbedServiceServicer
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_embed.batching import BatchingEmbedder
-from corpusmesh_embed.convert import embed_response, lane_of, model_message, multi_vectors_message, role_of
+from corpusmesh_embed.convert import (
+    embed_response,
+    lane_of,
+    model_message,
+    multi_vectors_message,
+    rerank_model_message,
+    role_of,
+)
 from corpusmesh_embed.pages import PageEngine
+from corpusmesh_embed.reranking import RerankEngine
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.interceptor import Context
 
@@ -18,15 +26,17 @@ _MAX_COUNTED_TEXTS: Final = 4096
 class EmbedHandlers(EmbedServiceServicer):
     """Answers `corpusmesh.embed.v1.EmbedService`."""
 
-    def __init__(self, engine: BatchingEmbedder, pages: PageEngine) -> None:
+    def __init__(self, engine: BatchingEmbedder, pages: PageEngine, reranker: RerankEngine) -> None:
         """Create the handlers.
 
         Args:
             engine: The running engine.
             pages: The engine of the vision model.
+            reranker: The engine of the cross-encoder.
         """
         self._engine = engine
         self._pages = pages
+        self._reranker = reranker
 
     async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:
         """Embed texts in the order given.
@@ -89,8 +99,11 @@ class EmbedHandlers(EmbedServiceServicer):
         del request, context
         model = model_message(self._engine.space, max_input_tokens=self._engine.max_input_tokens)
         page_space = self._pages.page_space
+        cross_encoder = self._reranker.model
         return pb.ListModelsResponse(
-            models=[model], page_model=None if page_space is None else model_message(page_space, max_input_tokens=0)
+            models=[model],
+            page_model=None if page_space is None else model_message(page_space, max_input_tokens=0),
+            rerank_model=None if cross_encoder is None else rerank_model_message(cross_encoder),
         )
 
     async def EmbedPages(self, request: pb.EmbedPagesRequest, context: Context) -> pb.EmbedPagesResponse:
@@ -126,6 +139,23 @@ class EmbedHandlers(EmbedServiceServicer):
             request.text, deadline_seconds=require_call().remaining_seconds()
         )
         return pb.EmbedPageQuestionResponse(space=space, vectors=multi_vectors_message(vectors))
+
+    async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankResponse:
+        """Score passages for a question.
+
+        Args:
+            request: The question and the passages.
+            context: The call.
+
+        Returns:
+            One score a passage.
+        """
+        del context
+        scores = await self._reranker.rerank(
+            request.question, list(request.passages), deadline_seconds=require_call().remaining_seconds()
+        )
+        model = self._reranker.model
+        return pb.RerankResponse(model="" if model is None else model.name, scores=scores.tolist())
 
     def _page_space(self, wanted: str) -> str:
         own = self._pages.page_space

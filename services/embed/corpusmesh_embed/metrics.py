@@ -30,3 +30,9 @@ TEXTS_TOTAL = Counter(
 )
 QUEUED_TEXTS = Gauge("corpusmesh_embed_queued_texts", "Texts that wait for the model, by lane.", ("lane",))
 IN_FLIGHT_CALLS = Gauge("corpusmesh_embed_in_flight_calls", "Calls whose vectors are not ready yet.")
+RERANKED_PASSAGES_TOTAL = Counter("corpusmesh_embed_reranked_passages_total", "Passages that the cross-encoder scored.")
+RERANK_DURATION_SECONDS = Histogram(
+    "corpusmesh_embed_rerank_duration_seconds",
+    "How long a call to the cross-encoder takes, its time in the line included.",
+    buckets=_SECONDS,
+)

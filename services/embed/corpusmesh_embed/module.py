@@ -10,10 +10,12 @@ from corpusmesh.embed.v1.embed_service_pb2 import DESCRIPTOR
 from corpusmesh.embed.v1.embed_service_pb2_grpc import add_EmbedServiceServicer_to_server
 from corpusmesh_core.ports.embedding import EmbeddingBackend
 from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
+from corpusmesh_core.ports.reranking import RerankBackend
 from corpusmesh_embed.batching import BatchingEmbedder
 from corpusmesh_embed.config import BackendKind, EmbedSettings
 from corpusmesh_embed.handlers import EmbedHandlers
 from corpusmesh_embed.pages import PageEngine
+from corpusmesh_embed.reranking import RerankEngine
 from corpusmesh_runtime.authenticators import SignedIdentityAuthenticator
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.interceptor import GuardInterceptor
@@ -37,6 +39,7 @@ class EmbedService:
         signer: IdentitySigner,
         *,
         page_backend: PageEmbeddingBackend | None = None,
+        rerank_backend: RerankBackend | None = None,
     ) -> None:
         """Create the service without starting it.
 
@@ -45,8 +48,15 @@ class EmbedService:
             backend: The model, made by the composition root from the settings.
             signer: Verifies who calls.
             page_backend: The vision model, likewise; None for none.
+            rerank_backend: The cross-encoder, likewise; None for none.
         """
         self._pages = PageEngine(page_backend, max_waiting_calls=settings.max_waiting_page_calls)
+        is_local = settings.rerank_model_directory is not None
+        self._reranker = RerankEngine(
+            rerank_backend,
+            max_waiting_calls=settings.max_waiting_rerank_calls,
+            concurrent_batch_count=1 if is_local else settings.rerank.concurrent_request_count,
+        )
         concurrent = settings.openai.concurrent_request_count if settings.backend is BackendKind.OPENAI else 1
         self.engine = BatchingEmbedder(backend, settings, concurrent_batch_count=concurrent)
         guard = GuardInterceptor(
@@ -84,4 +94,4 @@ class EmbedService:
         await self._stack.aclose()
 
     def _register(self, server: grpc.aio.Server) -> None:
-        add_EmbedServiceServicer_to_server(EmbedHandlers(self.engine, self._pages), server)
+        add_EmbedServiceServicer_to_server(EmbedHandlers(self.engine, self._pages, self._reranker), server)
