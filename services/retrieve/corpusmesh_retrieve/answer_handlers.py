@@ -96,10 +96,12 @@ class AnswerHandlers(AnswerServiceServicer):
         named = knowledge_base_ids_of(request.knowledge_bases)
         check_query(request.question, "question", self._settings)
         options = self._options(request)
-        async with self._conversations.turn(call, request, named) as turn:
-            async with aclosing(self._answer_turn(call, request, options, turn)) as pieces:
-                async for piece in pieces:
-                    yield piece
+        async with (
+            self._conversations.turn(call, request, named) as turn,
+            aclosing(self._answer_turn(call, request, options, turn)) as pieces,
+        ):
+            async for piece in pieces:
+                yield piece
 
     async def _answer_turn(
         self,

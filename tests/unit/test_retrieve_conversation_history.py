@@ -1,0 +1,45 @@
+"""The history of a question: newest messages first, within a budget, with what they were made from."""
+
+from corpusmesh_retrieve.conversing import HistoryBounds, PastMessage, select_history
+from corpusmesh_retrieve.conversing.history import estimate_tokens
+
+
+def messages(*texts: str) -> list[PastMessage]:
+    """Newest first; the answers (every second) have their place as source."""
+    return [PastMessage(bool(place % 2), text, () if place % 2 else (place + 1,)) for place, text in enumerate(texts)]
+
+
+def test_history_is_oldest_first_and_names_what_it_was_made_from() -> None:
+    turns, sources = select_history(messages("a2", "q2", "a1", "q1"), HistoryBounds())
+    assert [(turn.text, turn.is_user) for turn in turns] == [("q1", True), ("a1", False), ("q2", True), ("a2", False)]
+    assert sources == (1, 3)
+
+
+def test_messages_without_text_are_passed_over_and_leave_no_source() -> None:
+    turns, sources = select_history(messages("", "q2", "a1", "q1"), HistoryBounds())
+    assert [turn.text for turn in turns] == ["q1", "a1", "q2"]
+    assert sources == (3,)
+
+
+def test_the_newest_turns_stay_within_both_bounds() -> None:
+    turns, sources = select_history(messages("a2", "q2", "a1", "q1"), HistoryBounds(max_turns=2))
+    assert [turn.text for turn in turns] == ["q2", "a2"]
+    assert sources == (1,)
+    assert select_history(messages("a2", "q2"), HistoryBounds(max_turns=0)) == ((), ())
+    assert select_history(messages("a2", "q2"), HistoryBounds(max_tokens=0)) == ((), ())
+
+
+def test_a_long_message_is_cut_where_a_useful_part_is_left_and_dropped_otherwise() -> None:
+    long = "词" * 100
+    turns, _ = select_history(messages("ok", long, "older"), HistoryBounds(max_tokens=61))
+    assert [turn.text for turn in turns] == ["词" * 60, "ok"]
+    turns, sources = select_history(messages("ok", long, "older"), HistoryBounds(max_tokens=31))
+    assert [turn.text for turn in turns] == ["ok"]
+    assert sources == (1,)
+
+
+def test_tokens_are_estimated_by_script() -> None:
+    assert estimate_tokens("abcdefgh") == 2
+    assert estimate_tokens("a") == 1
+    assert estimate_tokens("聚簇索引") == 4
+    assert estimate_tokens("") == 0
