@@ -5,11 +5,13 @@ from corpusmesh_adapters.postgres.completions import PostgresCompletionCache
 from corpusmesh_adapters.postgres.conversations import PostgresConversationStore
 from corpusmesh_adapters.postgres.database import Database, DatabaseSettings
 from corpusmesh_adapters.postgres.documents import PostgresDocumentStore
+from corpusmesh_adapters.postgres.golden_sets import PostgresEvaluationStore, PostgresGoldenSetStore
 from corpusmesh_adapters.postgres.knowledge_bases import PostgresKnowledgeBaseStore
 from corpusmesh_adapters.postgres.migrate import migrate
 from corpusmesh_adapters.postgres.purges import PostgresPurgeStore
 from corpusmesh_adapters.postgres.records_of_calls import PostgresAuditLog, PostgresIdempotencyStore
 from corpusmesh_adapters.postgres.relay import OutboxRelay, RelaySettings
+from corpusmesh_adapters.postgres.retrievals import PostgresRetrievalStore
 from corpusmesh_adapters.postgres.run_creation import WorkLimits
 from corpusmesh_adapters.postgres.runs import PostgresRunStore
 from corpusmesh_adapters.postgres.snapshots import PostgresSnapshotStore
@@ -28,10 +30,13 @@ __all__ = [
     "PostgresCompletionCache",
     "PostgresConversationStore",
     "PostgresDocumentStore",
+    "PostgresEvaluationStore",
+    "PostgresGoldenSetStore",
     "PostgresIdempotencyStore",
     "PostgresKeyStore",
     "PostgresKnowledgeBaseStore",
     "PostgresPurgeStore",
+    "PostgresRetrievalStore",
     "PostgresRunStore",
     "PostgresSnapshotStore",
     "PostgresSourceStore",

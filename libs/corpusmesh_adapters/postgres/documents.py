@@ -7,6 +7,7 @@ import asyncpg
 
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.effects import send_messages
+from corpusmesh_adapters.postgres.erasure import erase_made_of
 from corpusmesh_adapters.postgres.guards import (
     require_document,
     require_knowledge_base,
@@ -287,9 +288,7 @@ async def _hide(
         *arguments,
     )
     ordinals = [row["ordinal"] for row in rows]
-    await connection.execute(
-        "DELETE FROM corpusmesh.llm_cache WHERE tenant_id = $1 AND sources && $2::int[]", tenant_id, ordinals
-    )
+    await erase_made_of(connection, tenant_id, ordinals)
     return ordinals
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from corpusmesh_adapters.postgres.database import Connection
+from corpusmesh_adapters.postgres.erasure import erase_made_of
 from corpusmesh_adapters.postgres.publishing import change_snapshot, load_refs, lock_current
 from corpusmesh_adapters.postgres.rows import RUN_COLUMNS, TASK_COLUMNS, moment, to_run, to_task
 from corpusmesh_core.orchestration.values import (
@@ -262,6 +263,7 @@ async def _move_parts(context: RunTransaction, effect: MoveParts) -> None:
 async def _forget(context: RunTransaction, ordinals: Sequence[int]) -> None:
     """Leave of purged versions only the mark that they were; of a document without others likewise."""
     connection = context.connection
+    await erase_made_of(connection, context.tenant_id, ordinals)
     await connection.execute(
         "UPDATE corpusmesh.versions SET display_name = '', title = '', media_type = '', artefacts = '{}',"
         " warnings = '{}', config = '{}', extracted_metadata = '{}', sealed_password = ''"

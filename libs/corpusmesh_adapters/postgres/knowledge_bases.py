@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from corpusmesh_adapters.postgres.database import Connection, Database
+from corpusmesh_adapters.postgres.erasure import erase_made_of
 from corpusmesh_adapters.postgres.guards import VISIBLE_DOCUMENT, require_knowledge_base
 from corpusmesh_adapters.postgres.rows import to_knowledge_base
 from corpusmesh_adapters.postgres.run_creation import RunOrder, find_run, start_purge
@@ -236,7 +237,15 @@ class PostgresKnowledgeBaseStore:
                 identity.tenant_id,
                 knowledge_base_id,
             )
-            for table in ("snapshots", "document_acl", "document_metadata", "chunk_edits", "tag_sets", "sources"):
+            for table in (
+                "snapshots",
+                "document_acl",
+                "document_metadata",
+                "chunk_edits",
+                "tag_sets",
+                "sources",
+                "golden_sets",
+            ):
                 await connection.execute(
                     f"DELETE FROM corpusmesh.{table} WHERE tenant_id = $1 AND knowledge_base_id = $2",  # noqa: S608
                     identity.tenant_id,
@@ -251,10 +260,12 @@ class PostgresKnowledgeBaseStore:
                 knowledge_base_id,
             )
             ordinals = [row["ordinal"] for row in rows]
+            await erase_made_of(connection, identity.tenant_id, ordinals)
+            # Those that found nothing name no source.
             await connection.execute(
-                "DELETE FROM corpusmesh.llm_cache WHERE tenant_id = $1 AND sources && $2::int[]",
+                "DELETE FROM corpusmesh.retrievals WHERE tenant_id = $1 AND knowledge_base_ids @> ARRAY[$2::text]",
                 identity.tenant_id,
-                ordinals,
+                knowledge_base_id,
             )
             order = RunOrder(RunKind.PURGE, identity.user_id, request_id, headers=headers)
             return await start_purge(connection, identity.tenant_id, knowledge_base_id, ordinals, order)

@@ -4,9 +4,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from corpusmesh_adapters.postgres.database import Connection, Database
+from corpusmesh_adapters.postgres.erasure import count_made_of
 from corpusmesh_adapters.postgres.originals import lock_originals
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.work import StageAttempt
+
+_OWN_ORDINALS = (
+    "ARRAY(SELECT ordinal FROM corpusmesh.versions WHERE tenant_id = $1 AND knowledge_base_id = $2"
+    " AND document_id = $3)"
+)
 
 
 class PostgresPurgeStore:
@@ -122,17 +128,14 @@ class PostgresPurgeStore:
         """
         async with self._database.tenant(tenant_id) as connection:
             count: int = await connection.fetchval(
-                "SELECT (SELECT count(*) FROM corpusmesh.document_acl WHERE tenant_id = $1 AND knowledge_base_id = $2"
+                "SELECT (SELECT count(*) FROM corpusmesh.document_acl WHERE tenant_id = $1 AND knowledge_base_id = $2"  # noqa: S608
                 "   AND document_id = $3)"
                 " + (SELECT count(*) FROM corpusmesh.document_metadata WHERE tenant_id = $1"
                 "   AND knowledge_base_id = $2 AND document_id = $3)"
                 " + (SELECT count(*) FROM corpusmesh.chunk_edits WHERE tenant_id = $1 AND knowledge_base_id = $2"
                 "   AND document_id = $3)"
                 " + (SELECT count(*) FROM corpusmesh.versions WHERE tenant_id = $1 AND knowledge_base_id = $2"
-                "   AND document_id = $3 AND state <> 'purged')"
-                " + (SELECT count(*) FROM corpusmesh.llm_cache WHERE tenant_id = $1 AND sources && ARRAY("
-                "   SELECT ordinal FROM corpusmesh.versions WHERE tenant_id = $1 AND knowledge_base_id = $2"
-                "   AND document_id = $3))",
+                f"   AND document_id = $3 AND state <> 'purged') + {count_made_of(_OWN_ORDINALS)}",
                 tenant_id,
                 knowledge_base_id,
                 document_id,

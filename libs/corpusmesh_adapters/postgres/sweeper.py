@@ -145,6 +145,8 @@ class PostgresTaskSweeper:
         statements = (
             ("DELETE FROM corpusmesh.idempotency WHERE ctid IN (SELECT ctid FROM corpusmesh.idempotency"
              " WHERE expire_time < now() - make_interval(days => 0 * $1::int) LIMIT 5000)"),
+            ("DELETE FROM corpusmesh.retrievals WHERE ctid IN (SELECT ctid FROM corpusmesh.retrievals"
+             " WHERE expire_time < now() - make_interval(days => 0 * $1::int) LIMIT 5000)"),
             ("DELETE FROM corpusmesh.tasks WHERE ctid IN (SELECT t.ctid FROM corpusmesh.tasks t"
              " JOIN corpusmesh.runs r USING (tenant_id, run_id)"
              # The others may have written what only their rows can name, should their versions be purged.
