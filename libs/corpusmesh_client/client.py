@@ -18,6 +18,7 @@ from corpusmesh_client.knowledge_bases import KnowledgeBaseCalls
 from corpusmesh_client.runs import RunCalls
 from corpusmesh_client.sources import SourceCalls
 from corpusmesh_client.uploads import UploadItem, UploadResult
+from corpusmesh_client.vocabulary import VocabularyCalls
 
 
 class CorpusMeshClient:
@@ -40,6 +41,7 @@ class CorpusMeshClient:
         runs: Calls on runs.
         sources: Calls on sources and their syncs.
         conversations: Calls on the caller's conversations.
+        vocabulary: Calls on the tenant's own words.
         admin: Calls on tenants, users and keys.
     """
 
@@ -78,6 +80,7 @@ class CorpusMeshClient:
         self.runs = RunCalls(self._caller)
         self.sources = SourceCalls(self._caller)
         self.conversations = ConversationCalls(self._caller)
+        self.vocabulary = VocabularyCalls(self._caller)
         self.admin = AdminCalls(self._caller)
 
     async def __aenter__(self) -> Self:

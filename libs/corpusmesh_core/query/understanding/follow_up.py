@@ -23,8 +23,8 @@ it its itself they them their theirs he him his she her hers 它 它们 他 他�
 _PRONOUNS: Final = frozenset(_PRONOUN_WORDS.split())
 """They refer to what was said before, in the question itself or in a turn before it."""
 _POINTER_WORDS: Final = """
-this that these those such former latter 这个 那个 这些 那些 这种 那种 这样 那样 这里 那里 此 该 前者 后者 上述 这 那 这次
-那次 这项 那项 这条 那条 这位 那位
+this that these those such former latter 这个 那个 这些 那些 这种 那种 这样 那样 这里 那里 此 该 前者 后者 上述 这 那
+这次 那次 这项 那项 这条 那条 这位 那位
 """
 _POINTERS: Final = frozenset(_POINTER_WORDS.split())
 _OPENERS: Final = re.compile(

@@ -20,6 +20,8 @@ MAX_GROUP_WORDS: Final = 16
 """Most words of a group."""
 MAX_WORD_CHARACTERS: Final = 100
 """Longest term or synonym."""
+MAX_CHARACTERS: Final = 500_000
+"""Most characters of all words together."""
 _MAX_PHRASES: Final = 8
 _MAX_ALTERNATIVES: Final = 16
 _MAX_FINE_TERMS: Final = 64
@@ -65,6 +67,8 @@ class Vocabulary:
             _check(2 <= len(words) <= MAX_GROUP_WORDS, field, f"2 to {MAX_GROUP_WORDS} different words")
             groups.append(words)
         _check(len(groups) <= MAX_GROUPS, "vocabulary.synonyms", f"at most {MAX_GROUPS:,} groups")
+        size = sum(map(len, kept)) + sum(len(word) for group in groups for word in group)
+        _check(size <= MAX_CHARACTERS, "vocabulary", f"at most {MAX_CHARACTERS:,} characters")
         return cls(kept, tuple(dict.fromkeys(groups)))
 
     @property

@@ -1,0 +1,1 @@
+"""The words of a tenant: read for searches, and changed by its members."""
