@@ -46,6 +46,7 @@ from corpusmesh_adapters.postgres import (
     PostgresSourceStore,
     PostgresSyncStore,
     PostgresTenantStore,
+    PostgresVocabularyStore,
     WorkLimits,
 )
 from corpusmesh_adapters.s3 import S3ObjectStore, S3Settings
@@ -56,6 +57,7 @@ from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.conversations import ConversationStore
 from corpusmesh_core.ports.embedding import Embedder, EmbeddingBackend
 from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
+from corpusmesh_core.ports.vocabulary import VocabularyStore
 from corpusmesh_core.ports.reranking import RerankBackend
 from corpusmesh_core.ports.web_search import WebSearch
 from corpusmesh_embed.config import BackendKind, RerankProtocol
@@ -186,6 +188,18 @@ def conversation_store(database: Database) -> ConversationStore:
         The store.
     """
     return PostgresConversationStore(database)
+
+
+def vocabulary_store(database: Database) -> VocabularyStore:
+    """Make the store of tenants' own words.
+
+    Args:
+        database: The metadata store.
+
+    Returns:
+        The store.
+    """
+    return PostgresVocabularyStore(database)
 
 
 def embedding_backend(settings: MeshSettings) -> EmbeddingBackend:

@@ -17,7 +17,12 @@ from corpusmesh.ingest.v1 import (
     run_service_pb2,
     source_service_pb2,
 )
-from corpusmesh.retrieve.v1 import answer_service_pb2, conversation_service_pb2, retrieval_service_pb2
+from corpusmesh.retrieve.v1 import (
+    answer_service_pb2,
+    conversation_service_pb2,
+    retrieval_service_pb2,
+    vocabulary_service_pb2,
+)
 from corpusmesh_core.errors import InvalidArgumentError
 
 _FILES: tuple[FileDescriptor, ...] = (
@@ -29,6 +34,7 @@ _FILES: tuple[FileDescriptor, ...] = (
     answer_service_pb2.DESCRIPTOR,
     conversation_service_pb2.DESCRIPTOR,
     retrieval_service_pb2.DESCRIPTOR,
+    vocabulary_service_pb2.DESCRIPTOR,
 )
 _MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _TLS_SCHEMES = ("https://", "grpcs://")

@@ -20,6 +20,7 @@ from corpusmesh_adapters.postgres.sweeper import PostgresTaskSweeper
 from corpusmesh_adapters.postgres.syncs import PostgresSyncStore
 from corpusmesh_adapters.postgres.task_queue import PostgresTaskQueue
 from corpusmesh_adapters.postgres.tenants import PostgresKeyStore, PostgresTenantStore
+from corpusmesh_adapters.postgres.vocabularies import PostgresVocabularyStore
 
 __all__ = [
     "Database",
@@ -44,6 +45,7 @@ __all__ = [
     "PostgresTaskQueue",
     "PostgresTaskSweeper",
     "PostgresTenantStore",
+    "PostgresVocabularyStore",
     "RelaySettings",
     "WorkLimits",
     "migrate",

@@ -18,6 +18,7 @@ from corpusmesh_app.cli import (
     run_commands,
     source_commands,
     version_commands,
+    vocabulary_commands,
 )
 from corpusmesh_app.cli.failures import ExitStatus
 
@@ -44,6 +45,7 @@ def build_app() -> typer.Typer:
     chunk_commands.register(app)
     run_commands.register(app)
     source_commands.register(app)
+    vocabulary_commands.register(app)
     evaluation_commands.register(app)
     model_commands.register(app)
     admin_commands.register(app)

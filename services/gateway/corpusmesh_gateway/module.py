@@ -19,6 +19,7 @@ from corpusmesh.retrieve.v1 import (  # noqa: F401
     answer_service_pb2,
     conversation_service_pb2,
     retrieval_service_pb2,
+    vocabulary_service_pb2,
 )
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError
 from corpusmesh_gateway.auditing import AuditDenials
@@ -51,6 +52,7 @@ UPSTREAM_SERVICES: Mapping[str, tuple[str, ...]] = {
         "corpusmesh.retrieve.v1.RetrievalService",
         "corpusmesh.retrieve.v1.AnswerService",
         "corpusmesh.retrieve.v1.ConversationService",
+        "corpusmesh.retrieve.v1.VocabularyService",
     ),
 }
 """gRPC services behind the gateway, by the service of the mesh that owns them."""

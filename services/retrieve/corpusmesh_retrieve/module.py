@@ -5,7 +5,12 @@ from typing import Final
 
 import grpc.aio
 
-from corpusmesh.retrieve.v1 import answer_service_pb2, conversation_service_pb2, retrieval_service_pb2
+from corpusmesh.retrieve.v1 import (
+    answer_service_pb2,
+    conversation_service_pb2,
+    retrieval_service_pb2,
+    vocabulary_service_pb2,
+)
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import add_AnswerServiceServicer_to_server
 from corpusmesh.retrieve.v1.retrieval_service_pb2_grpc import add_RetrievalServiceServicer_to_server
 from corpusmesh_core.ports.metadata import KnowledgeBaseStore
@@ -23,6 +28,7 @@ RETRIEVE_SERVICE_NAMES: Final = tuple(
         retrieval_service_pb2.DESCRIPTOR,
         answer_service_pb2.DESCRIPTOR,
         conversation_service_pb2.DESCRIPTOR,
+        vocabulary_service_pb2.DESCRIPTOR,
     )
     for service in descriptor.services_by_name.values()
 )
