@@ -1,6 +1,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -21,10 +22,17 @@ from corpusmesh_core.errors import (
     NotFoundError,
     UnavailableError,
 )
-from corpusmesh_core.ports.index import IndexSpace, RecallRequest, RecordSelection
+from corpusmesh_core.ports.index import (
+    Candidates,
+    IndexSpace,
+    RecallRequest,
+    RecordSelection,
+    Reference,
+    WordMatching,
+)
 from corpusmesh_core.ranking import RankingOptions, rank_candidates
 from corpusmesh_core.records import RULE_BY_KIND, Ordinal, Record, RecordKind
-from corpusmesh_core.text import analyze_query
+from corpusmesh_core.text import Alternative, QueryTerms, analyze_query
 from corpusmesh_core.visibility import SINGLE_SOURCE_KINDS, Visibility, VisibilityFilter, build_filter, is_visible
 
 pytestmark = pytest.mark.servers
@@ -213,6 +221,113 @@ async def test_every_candidate_has_both_scores(index: OpenSearchRecordIndex, ten
     assert ranks == list(range(1, len(ranks) + 1))
     assert candidates.document_count == len(records)
     assert candidates.document_frequencies == {"alpha": 6}
+
+
+async def test_every_candidate_of_a_variant_has_the_scores_of_the_question_too(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    records = [_chunk(f"word-{i}", "alpha beta", seed=i) for i in range(5)]
+    records += [_chunk(f"near-{i}", "gamma", seed=100 + i) for i in range(5)]
+    records += [_chunk("both", "gamma alpha", seed=200)]
+    await _fill(index, tenant_id, records)
+    question, variant = _vector(102), _vector(103)
+    asked = RecallRequest(analyze_query("alpha"), question, _all_visible(), ("kb",), window=11)
+    further = RecallRequest(
+        analyze_query("gamma"),
+        variant,
+        _all_visible(),
+        ("kb",),
+        window=4,
+        reference=Reference(asked.terms, asked.query_vector),
+    )
+    nothing = RecallRequest(analyze_query(""), None, _all_visible(), ("kb",))
+    own, other, none = await index.search(
+        tenant_id, _SPACE.space_id, [asked, further, nothing], timeout_seconds=_SECONDS
+    )
+    assert none.items == ()
+    assert {item.reference_cosine for item in own.items} == {None}
+    expected = {item.record.record_id: (item.lexical_score, item.cosine) for item in own.items}
+    assert len(expected) == len(records)
+    for item in other.items:
+        score, cosine = expected[item.record.record_id]
+        assert item.reference_lexical_score == pytest.approx(score)
+        assert item.reference_cosine == pytest.approx(cosine)
+        vector = next(record.vector for record in records if record.record_id == item.record.record_id)
+        assert vector is not None
+        assert item.cosine == pytest.approx(float(vector @ variant), abs=1e-5)
+    by_words = [item for item in other.items if item.lexical_rank]
+    assert {item.record.record_id[:4] for item in by_words} <= {"near", "both"}
+    assert [item.lexical_score for item in by_words] == sorted((item.lexical_score for item in by_words), reverse=True)
+    assert other.items[0].record is next(
+        item.record for item in own.items if item.record.record_id == other.items[0].record.record_id
+    ), "a record that several texts found is read once"
+    assert other.document_frequencies == {"alpha": 6, "gamma": 6}
+
+
+async def test_words_can_be_told_to_weigh_more_and_to_have_synonyms(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    await _fill(
+        index, tenant_id, [_chunk("red", "red"), _chunk("blue", "blue"), _chunk("car", "motor car"), _chunk("x", "x")]
+    )
+
+    async def found(terms: QueryTerms) -> list[str]:
+        request = RecallRequest(terms, None, _all_visible(), ("kb",))
+        [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
+        return [item.record.record_id for item in candidates.items]
+
+    plain = analyze_query("red blue")
+    assert (await found(replace(plain, emphasis={"red": 3.0})))[0] == "red"
+    assert (await found(replace(plain, emphasis={"blue": 3.0})))[0] == "blue"
+    synonym = Alternative(("blue",), ("motor", "car"), 0.25)
+    assert await found(replace(analyze_query("blue"), alternatives=(synonym,))) == ["blue", "car"]
+    matching = WordMatching(minimum_match=1.0)
+    request = RecallRequest(
+        replace(analyze_query("blue x"), alternatives=(synonym,)), None, _all_visible(), ("kb",), matching=matching
+    )
+    [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
+    assert {item.record.record_id for item in candidates.items} == {"blue", "car", "x"}, "nothing holds both: a third"
+
+
+async def test_hits_must_hold_a_share_of_the_terms_and_less_where_nothing_does(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    await _fill(
+        index,
+        tenant_id,
+        [
+            _chunk("two", "alpha beta", seed=1),
+            _chunk("one", "alpha", seed=2),
+            _chunk("keyword", "beta", seed=3, keywords=("gamma",)),
+            _chunk("none", "delta", seed=4),
+        ],
+    )
+
+    async def found(question: str, matching: WordMatching, vector: NDArray[np.float32] | None = None) -> set[str]:
+        request = RecallRequest(analyze_query(question), vector, _all_visible(), ("kb",), matching=matching)
+        [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
+        return {item.record.record_id for item in candidates.items}
+
+    assert await found("alpha beta gamma", WordMatching(0.7)) == {"two", "keyword"}
+    assert await found("alpha beta gamma", WordMatching(1.0)) == {"one", "two", "keyword"}, "a third is enough"
+    assert await found("alpha", WordMatching(), _vector(4)) == {"one", "two", "keyword", "none"}
+    assert await found("alpha", WordMatching(gates_vectors=True), _vector(4)) == {"one", "two"}
+    assert await found("unknown", WordMatching(0.5, gates_vectors=True), _vector(4)) == set()
+
+
+async def test_neighbours_of_the_question_count_where_they_stand_side_by_side(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    await _fill(index, tenant_id, [_chunk("apart", "new homes in old york"), _chunk("beside", "york is old new york")])
+    request = RecallRequest(analyze_query("new york"), None, _all_visible(), ("kb",))
+    near = replace(request, matching=WordMatching(proximity=True))
+    plain, closer = await index.search(tenant_id, _SPACE.space_id, [request, near], timeout_seconds=_SECONDS)
+
+    def lead(candidates: Candidates) -> float:
+        scores = {item.record.record_id: item.lexical_score or 0.0 for item in candidates.items}
+        return scores["beside"] - scores["apart"]
+
+    assert lead(closer) > lead(plain) + 0.1
 
 
 async def test_records_of_the_other_script_are_recalled_apart(index: OpenSearchRecordIndex, tenant_id: str) -> None:

@@ -12,7 +12,7 @@ from corpusmesh_adapters.opensearch import names
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record
 from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, properties, space_body
-from corpusmesh_adapters.opensearch.recall import LegMerger, multi_search_body, recall_legs
+from corpusmesh_adapters.opensearch.recall import LegMerger, is_too_strict, multi_search_body, recall_legs, relax
 from corpusmesh_adapters.opensearch.scrolling import scroll
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
 from corpusmesh_adapters.opensearch.statistics import TermStatisticsCache
@@ -38,6 +38,7 @@ from corpusmesh_core.records import Ordinal, Record
 from corpusmesh_core.visibility import VisibilityFilter
 
 _INDEX_SHARE_OF_DEADLINE = 0.9
+_MIN_SECONDS = 0.01
 _MAX_DELETE_ROUNDS = 5
 _MAX_KNOWN_SPACES = 10_000
 _MAX_SCAN = 100_000
@@ -149,44 +150,61 @@ class OpenSearchRecordIndex:
             )
         for request in requests:
             await self._check_recall(alias, request, timeout_seconds)
+        if not any(_finds_something(request) for request in requests):
+            return [Candidates(()) for _ in requests]
+        started = time.perf_counter()
+        # Term statistics come mostly from memory, else at the same time as the hits.
+        answers, statistics = await asyncio.gather(
+            self._search_legs(alias, requests, timeout_seconds),
+            self._statistics.of(alias, _terms_of(requests), timeout_seconds=timeout_seconds),
+        )
+        relaxed = {
+            place: relax(request) for place, request in enumerate(requests) if is_too_strict(request, answers[place])
+        }
+        if relaxed:
+            remaining = timeout_seconds - (time.perf_counter() - started)
+            again = await self._search_legs(alias, list(relaxed.values()), max(remaining, _MIN_SECONDS))
+            for place, answer in zip(relaxed, again, strict=True):
+                answers[place] = answer
+        elapsed_milliseconds = (time.perf_counter() - started) * 1000
+        merger = LegMerger()
+        return [
+            Candidates(
+                items=merger.merge(request, legs),
+                document_count=statistics.document_count,
+                document_frequencies=statistics.document_frequencies,
+                incomplete_legs=tuple(name for name, response in legs if response["timed_out"]),
+                index_milliseconds={name: float(response["took"]) for name, response in legs},
+                round_trip_milliseconds=elapsed_milliseconds,
+            )
+            for request, legs in zip(requests, answers, strict=True)
+        ]
+
+    async def _search_legs(
+        self, alias: str, requests: Sequence[RecallRequest], timeout_seconds: float
+    ) -> list[list[tuple[str, Mapping[str, Any]]]]:
+        """Run all legs of all requests in one round trip; per request its legs with their responses."""
         milliseconds = max(1, round(timeout_seconds * 1000 * _INDEX_SHARE_OF_DEADLINE))
         legs = [
             (place, name, body)
             for place, request in enumerate(requests)
-            if not request.visibility.matches_nothing and request.knowledge_base_ids
+            if _finds_something(request)
             for name, body in recall_legs(request, timeout_milliseconds=milliseconds)
         ]
+        answers: list[list[tuple[str, Mapping[str, Any]]]] = [[] for _ in requests]
         if not legs:
-            return [Candidates(()) for _ in requests]
-        started = time.perf_counter()
-        # Term statistics come mostly from memory, else at the same time as the hits.
-        answer, statistics = await asyncio.gather(
-            self._transport.request(
-                "POST",
-                f"/{alias}/_msearch",
-                body=multi_search_body([body for _, _, body in legs]),
-                timeout_seconds=timeout_seconds,
-                is_repeatable=True,
-            ),
-            self._statistics.of(alias, _terms_of(requests), timeout_seconds=timeout_seconds),
+            return answers
+        answer = await self._transport.request(
+            "POST",
+            f"/{alias}/_msearch",
+            body=multi_search_body([body for _, _, body in legs]),
+            timeout_seconds=timeout_seconds,
+            is_repeatable=True,
         )
-        elapsed_milliseconds = (time.perf_counter() - started) * 1000
-        responses: list[list[tuple[str, Mapping[str, Any]]]] = [[] for _ in requests]
         for (place, name, _), response in zip(legs, answer["responses"], strict=True):
             check_response(response)
-            responses[place].append((name, response))
-        merger = LegMerger()
-        return [
-            Candidates(
-                items=merger.merge(request, own),
-                document_count=statistics.document_count,
-                document_frequencies=statistics.document_frequencies,
-                incomplete_legs=tuple(name for name, response in own if response["timed_out"]),
-                index_milliseconds={name: float(response["took"]) for name, response in own},
-                round_trip_milliseconds=elapsed_milliseconds,
-            )
-            for request, own in zip(requests, responses, strict=True)
-        ]
+            answers[place].append((name, response))
+        return answers
 
     async def fetch(
         self,
@@ -346,6 +364,11 @@ class OpenSearchRecordIndex:
             self._dimensions.clear()
         self._dimensions[alias] = dimension
         return dimension
+
+
+def _finds_something(request: RecallRequest) -> bool:
+    has_text = not request.terms.is_empty or request.query_vector is not None
+    return has_text and not request.visibility.matches_nothing and bool(request.knowledge_base_ids)
 
 
 def _terms_of(requests: Sequence[RecallRequest]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,16 @@ from numpy.typing import NDArray
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, TERM_FIELDS, to_record
 from corpusmesh_adapters.opensearch.filters import Query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD
+from corpusmesh_adapters.opensearch.words import admission_query, lexical_query
 from corpusmesh_core.ports.index import Candidate, RecallRequest, Reference
 from corpusmesh_core.records import Record
-from corpusmesh_core.text import QueryTerms, Script, script_of
+from corpusmesh_core.text import Script, script_of
 
 LEXICAL_LEG = "lexical"
 VECTOR_LEG = "vector"
 OTHER_SCRIPT_LEG = "other_script"
 
-_FIELD_WEIGHTS = (
-    # Fine terms carry the recall, words add precision, and a title counts a second time (bench/fusion_study.py).
-    ("content_fine", "fine", 1.0),
-    ("content_coarse", "coarse", 0.5),
-    ("title_fine", "fine", 0.2),
-    ("keywords_fine", "fine", 0.5),
-    ("questions_fine", "fine", 0.5),
-)
-_MAX_PREFIX_TERMS = 3
+_OTHER_SCRIPT = {Script.SPACED: Script.UNSPACED, Script.UNSPACED: Script.SPACED}
 _COSINE_FIELD = "cosine"
 _REFERENCE_COSINE_FIELD = "reference_cosine"
 _REFERENCE_LEG = "reference"
@@ -36,30 +29,6 @@ _COSINE_SCRIPT = (
     f" return cosineSimilarity(params.vector, doc['{VECTOR_FIELD}']);"
 )
 # A record without a vector (a parent, a table of contents) must not fail the others.
-
-
-def lexical_query(terms: QueryTerms) -> Query:
-    """Make the BM25 query of a question; of terms alone, never of query syntax.
-
-    Args:
-        terms: Bounded terms, at least one.
-
-    Returns:
-        A scoring query.
-    """
-    texts = {"fine": " ".join(terms.fine), "coarse": " ".join(terms.coarse)}
-    clauses: list[Query] = [
-        {"match": {field: {"query": texts[form], "boost": boost}}} for field, form, boost in _FIELD_WEIGHTS
-    ]
-    clauses += [{"match_phrase": {"content_fine": {"query": " ".join(phrase)}}} for phrase in terms.phrases]
-    if len(terms.fine) <= _MAX_PREFIX_TERMS:
-        # One character of a script without spaces is a term only where it stands alone; elsewhere it begins a pair.
-        clauses += [
-            {"prefix": {"content_fine": {"value": term, "rewrite": "top_terms_32"}}}
-            for term in terms.fine
-            if len(term) == 1 and ord(term) > 0x0E00
-        ]
-    return {"bool": {"should": clauses, "minimum_should_match": 1}}
 
 
 def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tuple[str, Query]]:
@@ -87,20 +56,29 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
     }
     vector = _plain(request.query_vector)
     common = {**bare, "_source": [*RECORD_FIELDS, *TERM_FIELDS], **_cosines(vector, request.reference)}
-    lexical = None if request.terms.is_empty else lexical_query(request.terms)
+    matching = request.matching
+    lexical = None if request.terms.is_empty else lexical_query(request.terms, proximity=matching.proximity)
     scoring = lexical
     legs: list[tuple[str, Query]] = []
     if request.reference is not None:
-        scoring = None if request.reference.terms.is_empty else lexical_query(request.reference.terms)
+        asked = request.reference.terms
+        scoring = None if asked.is_empty else lexical_query(asked, proximity=matching.proximity)
     if lexical is not None:
-        by_words: Query = {"query": {"bool": {"must": [lexical], "filter": filters}}}
+        admitted = filters
+        if matching.minimum_match > 0.0:
+            admitted = [*filters, admission_query(request.terms, matching.minimum_match)]
+        by_words: Query = {"query": {"bool": {"must": [lexical], "filter": admitted}}}
         legs.append((LEXICAL_LEG, {**common, **by_words}))
         if scoring is not lexical and scoring is not None:
             # A hit has one score, and its leg's own makes the order: the same hits once more, without their content.
             legs.append((_REFERENCE_LEG, {**bare, "_source": False, **by_words, **_rescored(scoring, request.window)}))
     if vector is not None:
+        is_gated = matching.gates_vectors and lexical is not None
+        if is_gated:
+            filters = [*filters, admission_query(request.terms, matching.minimum_match)]
         legs.append((VECTOR_LEG, {**common, **_vector_search(vector, request.window, filters, scoring)}))
-        other = {Script.SPACED: Script.UNSPACED, Script.UNSPACED: Script.SPACED}.get(script_of(request.terms.fine))
+        # No word of the other script passes the gate.
+        other = None if is_gated else _OTHER_SCRIPT.get(script_of(request.terms.fine))
         if lexical is not None and other is not None and request.other_script_window:
             narrowed = [*filters, terms_query("script", [other.value])]
             search = _vector_search(vector, min(request.other_script_window, request.window), narrowed, scoring)
@@ -135,6 +113,34 @@ def _vector_search(vector: list[float], window: int, filters: list[Query], scori
     }
     # The order by cosine is made again from the script field.
     return search if scoring is None else {**search, **_rescored(scoring, window)}
+
+
+def is_too_strict(request: RecallRequest, legs: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
+    """Tell whether nothing held enough of the terms.
+
+    Args:
+        request: The request.
+        legs: Per leg its name and the index's response.
+
+    Returns:
+        Whether it is to be asked once more with `relax`.
+    """
+    return request.matching.minimum_match > 0.0 and any(
+        name == LEXICAL_LEG and not response["hits"]["hits"] for name, response in legs
+    )
+
+
+def relax(request: RecallRequest) -> RecallRequest:
+    """Ask for a third of the terms.
+
+    Args:
+        request: A request that found nothing by its words.
+
+    Returns:
+        The request to send instead.
+    """
+    matching = replace(request.matching, minimum_match=request.matching.minimum_match / 3)
+    return replace(request, matching=matching)
 
 
 def multi_search_body(bodies: Sequence[Query]) -> str:

@@ -84,6 +84,22 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class WordMatching:
+    """How the words of a text are matched (the product's seed, steps Q3 and Q4).
+
+    Attributes:
+        minimum_match: Share of the terms that a hit of the lexical leg must hold, 0 to 1, and at least one; where
+            nothing does, a third of it is enough.
+        proximity: Whether neighbouring terms that stand side by side count beside the terms themselves.
+        gates_vectors: Whether the vector legs return only what the words let pass.
+    """
+
+    minimum_match: float = 0.0
+    proximity: bool = False
+    gates_vectors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecallRequest:
     """One text that is searched for.
 
@@ -97,6 +113,7 @@ class RecallRequest:
         other_script_window: Candidates of a further vector leg over the records of the script that the text is not
             written in, 0 for none. It costs little where there are none.
         reference: The question that the text stands for, whose scores are told too; None for the question itself.
+        matching: How its words are matched.
     """
 
     terms: QueryTerms
@@ -107,6 +124,7 @@ class RecallRequest:
     window: int = 64
     other_script_window: int = 16
     reference: Reference | None = None
+    matching: WordMatching = WordMatching()
 
 
 @dataclass(frozen=True, slots=True)

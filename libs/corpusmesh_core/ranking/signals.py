@@ -41,11 +41,11 @@ def term_coverage(
     """Measure which share of the question's terms a candidate covers, by weight.
 
     A term or a pair of neighbouring terms is covered if the content (title included), the keywords or the questions of
-    the record hold it.
+    the record hold it; where they hold an alternative instead, the term is covered at the alternative's weight.
 
     Args:
         terms: Terms of the question.
-        weights: Weight of each fine term, shape [n_terms], positive.
+        weights: Weight of each fine term before emphasis, shape [n_terms], positive.
         candidates: Candidates.
         bigram_share: Share of the pairs in the result, 0 to 1; without a pair the single terms have it all.
 
@@ -61,6 +61,9 @@ def term_coverage(
     ]
     needles = [f" {term} " for term in terms.fine]
     held = np.array([[needle in text for needle in needles] for text in texts], dtype=np.float64)
+    _hold_alternatives(held, terms, texts)
+    if terms.emphasis:
+        weights = weights * np.array([terms.emphasis.get(term, 1.0) for term in terms.fine])
     coverage = held @ weights / weights.sum()
     if not terms.bigrams or bigram_share <= 0.0:
         return _unit(coverage)
@@ -70,6 +73,17 @@ def term_coverage(
     held_pairs = np.array([[pair in text for pair in pairs] for text in texts], dtype=np.float64)
     pair_coverage = held_pairs @ pair_weights / pair_weights.sum()
     return _unit((1.0 - bigram_share) * coverage + bigram_share * pair_coverage)
+
+
+def _hold_alternatives(held: NDArray[np.float64], terms: QueryTerms, texts: Sequence[str]) -> None:
+    columns = {term: column for column, term in enumerate(terms.fine)}
+    for alternative in terms.alternatives:
+        replaced = [columns[term] for term in alternative.replaced if term in columns]
+        needle = f" {' '.join(alternative.phrase)} "
+        rows = [row for row, text in enumerate(texts) if needle in text]
+        if replaced and rows and alternative.phrase:
+            places = np.ix_(rows, replaced)
+            held[places] = np.maximum(held[places], alternative.weight)
 
 
 def scale_cosines(

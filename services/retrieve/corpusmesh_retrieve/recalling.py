@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
-from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex, Reference
+from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex, Reference, WordMatching
 from corpusmesh_core.query import QueryVariant, SearchMode
 from corpusmesh_core.ranking import RankedCandidate, VariantCandidates, rank_variants
 from corpusmesh_core.text import QueryTerms, analyze_query
@@ -52,7 +52,8 @@ class Recaller:
         """
         vectors: list[_Vector | None] = [None] * len(variants)
         places = [place for place, variant in enumerate(variants) if variant.by_vector and variant.text.strip()]
-        if outcome.plan.runs_vector and places:
+        # Without a view there is nothing to compare with: nobody read a knowledge base, and that is no failure.
+        if outcome.views and outcome.plan.runs_vector and places:
             for place, vector in (await self._embedded(call, outcome, variants, places)).items():
                 vectors[place] = vector
         if not outcome.variant_vectors:
@@ -148,6 +149,9 @@ class Recaller:
                 window=plan.window,
                 other_script_window=max(1, plan.window // 4) if plan.include_other_script else 0,
                 reference=None if variant is outcome.variants[0] else reference,
+                matching=WordMatching(
+                    plan.recall.minimum_match, plan.recall.proximity, gates_vectors=plan.recall.lexical_gate
+                ),
             )
         if requests:
             answers = await self._index.search(
