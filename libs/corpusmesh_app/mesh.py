@@ -5,10 +5,12 @@ import secrets
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
 from corpusmesh.retrieve.v1.conversation_service_pb2_grpc import add_ConversationServiceServicer_to_server
+from corpusmesh.retrieve.v1.vocabulary_service_pb2_grpc import add_VocabularyServiceServicer_to_server
 from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.postgres import Database, migrate
 from corpusmesh_app.settings import MeshSettings
@@ -26,6 +28,7 @@ from corpusmesh_app.wiring import (
     page_embedding_backend,
     password_sealer,
     rerank_backend,
+    vocabulary_store,
 )
 from corpusmesh_app.working import run_worker
 from corpusmesh_core.errors import InvalidArgumentError
@@ -42,6 +45,10 @@ from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_retrieve.stages import SearchStages
+from corpusmesh_retrieve.understanding import UnderstandingTools, knowledge_base_router, understanding_stages
+from corpusmesh_retrieve.viewing import Viewer
+from corpusmesh_retrieve.vocabulary.handlers import VocabularyHandlers
+from corpusmesh_retrieve.vocabulary.reading import VocabularyReader
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.logging import configure_logging, get_logger
 from corpusmesh_runtime.operations import operations_server
@@ -192,7 +199,17 @@ class Process:
             adapters.embedder,
             max_cached_bytes=settings.retrieve.max_cached_page_bytes,
         )
-        searcher = Searcher(stores.snapshots, stores.index, stores.embedder, SearchStages(assembly=(pages,)))
+        vocabularies = vocabulary_store(adapters.database)
+        words = VocabularyReader(vocabularies)
+        understanding = UnderstandingTools(
+            Viewer(stores.snapshots), stores.index, stores.embedder, words, partial(datetime.now, UTC)
+        )
+        stages = SearchStages(
+            route=knowledge_base_router(understanding, stores.knowledge_bases).route,
+            understanding=understanding_stages(understanding),
+            assembly=(pages,),
+        )
+        searcher = Searcher(stores.snapshots, stores.index, stores.embedder, stages)
         conversations = ConversationTools(
             conversation_store(adapters.database),
             stores.snapshots,
@@ -211,7 +228,12 @@ class Process:
             settings.retrieve,
             searcher=searcher,
             answers=answers,
-            servicers=(partial(add_ConversationServiceServicer_to_server, ConversationHandlers(conversations)),),
+            servicers=(
+                partial(add_ConversationServiceServicer_to_server, ConversationHandlers(conversations)),
+                partial(
+                    add_VocabularyServiceServicer_to_server, VocabularyHandlers(vocabularies, words, stores.audit)
+                ),
+            ),
             open_session=open_session,
             knowledge_bases=stores.knowledge_bases,
             signer=signer,
