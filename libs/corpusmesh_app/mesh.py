@@ -230,9 +230,7 @@ class Process:
             answers=answers,
             servicers=(
                 partial(add_ConversationServiceServicer_to_server, ConversationHandlers(conversations)),
-                partial(
-                    add_VocabularyServiceServicer_to_server, VocabularyHandlers(vocabularies, words, stores.audit)
-                ),
+                partial(add_VocabularyServiceServicer_to_server, VocabularyHandlers(vocabularies, words, stores.audit)),
             ),
             open_session=open_session,
             knowledge_bases=stores.knowledge_bases,

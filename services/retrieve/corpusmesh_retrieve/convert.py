@@ -107,7 +107,9 @@ def condition_to_wire(condition: FilterCondition) -> pb.MetadataCondition:
         and known is condition.operator
         and (wire == pb.MetadataCondition.OPERATOR_NOT_EQUAL) == condition.negated
     )
-    values = condition.texts or tuple(f"{number:g}" for number in condition.numbers)
+    # A day is written without its time: as a text it compares with stored moments as the moment itself does.
+    moments = tuple(moment.isoformat().removesuffix("T00:00:00+00:00") for moment in condition.moments)
+    values = condition.texts or moments or tuple(f"{number:.15g}" for number in condition.numbers)
     return pb.MetadataCondition(key=condition.key, operator=operator, values=values)
 
 
