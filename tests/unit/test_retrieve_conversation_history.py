@@ -1,7 +1,7 @@
 """The history of a question: newest messages first, within a budget, with what they were made from."""
 
+from corpusmesh_core.text.token_estimate import cut_to_tokens, estimate_tokens
 from corpusmesh_retrieve.conversing import HistoryBounds, PastMessage, select_history
-from corpusmesh_retrieve.conversing.history import estimate_tokens
 
 
 def messages(*texts: str) -> list[PastMessage]:
@@ -38,8 +38,18 @@ def test_a_long_message_is_cut_where_a_useful_part_is_left_and_dropped_otherwise
     assert sources == (1,)
 
 
+def test_markers_of_former_answers_are_left_out() -> None:
+    turns, _ = select_history(messages("It is blue [ID:7]. [ID:12]", "is [ID:1] blue?"), HistoryBounds())
+    assert [turn.text for turn in turns] == ["is [ID:1] blue?", "It is blue."]
+
+
 def test_tokens_are_estimated_by_script() -> None:
     assert estimate_tokens("abcdefgh") == 2
     assert estimate_tokens("a") == 1
     assert estimate_tokens("聚簇索引") == 4
     assert estimate_tokens("") == 0
+    for text in ("abcdefghi", "聚簇 abc 索引", ""):
+        for count in range(8):
+            cut = cut_to_tokens(text, count)
+            assert text.startswith(cut)
+            assert estimate_tokens(cut) <= count

@@ -1,13 +1,14 @@
 """Which messages of a conversation a question is continued from: the newest, within a budget."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from corpusmesh_core.text.token_estimate import cut_to_tokens, estimate_tokens
 from corpusmesh_retrieve.outcome import PastTurn
 
-_LATIN_CHARACTERS_PER_TOKEN = 4
 _MIN_CUT_TOKENS = 40
-_LAST_LATIN = 0x24F
+_MARKER = re.compile(r"\s?\[ID:\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +39,6 @@ class PastMessage:
     sources: tuple[int, ...] = ()
 
 
-def estimate_tokens(text: str) -> int:
-    """Estimate tokens: a quarter for a Latin character, one for any other.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        At least 1 for a text that is not empty.
-    """
-    latin = sum(1 for character in text if ord(character) <= _LAST_LATIN)
-    return -(-latin // _LATIN_CHARACTERS_PER_TOKEN) + len(text) - latin
-
-
 def select_history(
     newest_first: Sequence[PastMessage], bounds: HistoryBounds
 ) -> tuple[tuple[PastTurn, ...], tuple[int, ...]]:
@@ -72,22 +60,14 @@ def select_history(
             continue
         if len(turns) == bounds.max_turns or room <= 0:
             break
-        text = message.text
+        # Markers number the evidence of their own answer alone.
+        text = message.text if message.is_user else _MARKER.sub("", message.text)
         count = estimate_tokens(text)
         if count > room:
-            text = _cut(text, room) if room >= _MIN_CUT_TOKENS else ""
+            text = cut_to_tokens(text, room) if room >= _MIN_CUT_TOKENS else ""
             if not text:
                 break
         room -= count
         turns.append(PastTurn(message.is_user, text))
         sources.update(message.sources)
     return tuple(reversed(turns)), tuple(sorted(sources))
-
-
-def _cut(text: str, max_tokens: int) -> str:
-    quarters = max_tokens * _LATIN_CHARACTERS_PER_TOKEN
-    for place, character in enumerate(text):
-        quarters -= 1 if ord(character) <= _LAST_LATIN else _LATIN_CHARACTERS_PER_TOKEN
-        if quarters < 0:
-            return text[:place]
-    return text
