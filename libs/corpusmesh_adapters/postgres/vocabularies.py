@@ -5,8 +5,8 @@ import asyncpg
 from corpusmesh_adapters.postgres.database import Database
 from corpusmesh_core.errors import ConflictError
 from corpusmesh_core.ports.vocabulary import VocabularyRow
-from corpusmesh_core.query.understanding.vocabulary import Vocabulary
 from corpusmesh_core.tenancy.identity import Identity
+from corpusmesh_core.text.vocabulary import Vocabulary
 
 _COLUMNS = "terms, synonyms, revision, update_user_id, update_time"
 

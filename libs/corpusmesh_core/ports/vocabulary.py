@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from corpusmesh_core.query.understanding.vocabulary import Vocabulary
 from corpusmesh_core.tenancy.identity import Identity
+from corpusmesh_core.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

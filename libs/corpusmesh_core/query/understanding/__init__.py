@@ -6,13 +6,10 @@ from corpusmesh_core.query.understanding.follow_up import needs_context, stand_a
 from corpusmesh_core.query.understanding.languages import LANGUAGE_NAMES, language_of, languages_to_ask_in
 from corpusmesh_core.query.understanding.parts import general_question, parts_of
 from corpusmesh_core.query.understanding.routing import KnowledgeBaseMark, content_marks, pick_knowledge_bases
-from corpusmesh_core.query.understanding.vocabulary import Vocabulary, VocabularyIndex
 
 __all__ = [
     "LANGUAGE_NAMES",
     "KnowledgeBaseMark",
-    "Vocabulary",
-    "VocabularyIndex",
     "common_fields",
     "conditions_in",
     "content_marks",

@@ -14,7 +14,7 @@ from corpusmesh_core.query.understanding.answers import read_translations
 from corpusmesh_core.records import RecordKind
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.common import add_variants, question_block, told
+from corpusmesh_retrieve.understanding.adding import add_variants, question_block, told
 from corpusmesh_retrieve.understanding.probing import Prober
 from corpusmesh_runtime.context import CallContext
 

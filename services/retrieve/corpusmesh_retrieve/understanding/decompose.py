@@ -10,7 +10,7 @@ from corpusmesh_core.query.understanding.answers import read_parts
 from corpusmesh_core.query.understanding.parts import MAX_PARTS
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.common import add_variants, question_block, told
+from corpusmesh_retrieve.understanding.adding import add_variants, question_block, told
 from corpusmesh_runtime.context import CallContext
 
 _WEIGHT: Final = 0.8

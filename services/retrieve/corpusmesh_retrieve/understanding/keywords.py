@@ -9,7 +9,7 @@ from corpusmesh_core.query.understanding import emphasis_of, emphasis_of_terms
 from corpusmesh_core.query.understanding.answers import MAX_KEYWORDS, read_keywords
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.common import question_block
+from corpusmesh_retrieve.understanding.adding import question_block
 from corpusmesh_runtime.context import CallContext
 
 

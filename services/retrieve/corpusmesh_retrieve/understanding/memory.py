@@ -11,7 +11,7 @@ from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import RecordKind
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.common import add_variants, question_block, told
+from corpusmesh_retrieve.understanding.adding import add_variants, question_block, told
 from corpusmesh_retrieve.understanding.probing import Prober
 from corpusmesh_runtime.context import CallContext
 

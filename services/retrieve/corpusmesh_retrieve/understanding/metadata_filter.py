@@ -16,7 +16,7 @@ from corpusmesh_core.query.understanding.answers import read_conditions
 from corpusmesh_core.tenancy import FilterCondition
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.common import question_block
+from corpusmesh_retrieve.understanding.adding import question_block
 from corpusmesh_retrieve.viewing import Look
 from corpusmesh_runtime.context import CallContext
 

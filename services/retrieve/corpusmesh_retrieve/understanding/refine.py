@@ -11,7 +11,7 @@ from corpusmesh_core.query.understanding.answers import read_question
 from corpusmesh_core.text import analyze_query
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.common import question_block
+from corpusmesh_retrieve.understanding.adding import question_block
 from corpusmesh_runtime.context import CallContext
 
 _MAX_TURNS: Final = 6

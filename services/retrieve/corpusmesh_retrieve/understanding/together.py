@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_retrieve.stages import Stage, StageResult, run_stages
-from corpusmesh_retrieve.understanding.common import sort_variants
+from corpusmesh_retrieve.understanding.adding import sort_variants
 from corpusmesh_runtime.context import CallContext
 
 

@@ -10,7 +10,7 @@ from corpusmesh.retrieve.v1.vocabulary_service_pb2_grpc import VocabularyService
 from corpusmesh_core.errors import ConflictError, InvalidArgumentError
 from corpusmesh_core.ports.metadata import AuditLog
 from corpusmesh_core.ports.vocabulary import VocabularyRow, VocabularyStore
-from corpusmesh_core.query.understanding import Vocabulary
+from corpusmesh_core.text.vocabulary import Vocabulary
 from corpusmesh_retrieve.vocabulary.reading import VocabularyReader
 from corpusmesh_runtime.context import require_call
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from corpusmesh_core.errors import OverloadedError, UnavailableError
 from corpusmesh_core.ports.vocabulary import VocabularyStore
-from corpusmesh_core.query.understanding import Vocabulary, VocabularyIndex
+from corpusmesh_core.text.vocabulary import Vocabulary, VocabularyIndex
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.text import Alternative, analyze
+from corpusmesh_core.text.analysis import analyze
+from corpusmesh_core.text.query_terms import Alternative
 
 MAX_TERMS: Final = 10_000
 """Most terms of a vocabulary."""
