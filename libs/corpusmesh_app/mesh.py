@@ -40,6 +40,7 @@ from corpusmesh_ingest.module import IngestService, ServiceTools
 from corpusmesh_retrieve.answer_handlers import AnswerHandlers, ModelBounds
 from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.asking import ModelSession
+from corpusmesh_retrieve.assembling import assembly_stages
 from corpusmesh_retrieve.conversing import ConversationHandlers, Conversations, ConversationTools
 from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
@@ -207,7 +208,13 @@ class Process:
         stages = SearchStages(
             route=knowledge_base_router(understanding, stores.knowledge_bases).route,
             understanding=understanding_stages(understanding),
-            assembly=(pages,),
+            assembly=assembly_stages(
+                stores.index,
+                stores.embedder,
+                adapters.embedder,
+                between=(pages,),
+                compress_by_model=settings.retrieve.compress_by_model,
+            ),
         )
         searcher = Searcher(stores.snapshots, stores.index, stores.embedder, stages)
         conversations = ConversationTools(

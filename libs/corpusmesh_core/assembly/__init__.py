@@ -25,6 +25,7 @@ from corpusmesh_core.assembly.ordering import (
     arranged,
     kept_of,
     level_scores,
+    reordered,
 )
 from corpusmesh_core.assembly.parents import parents_of, replace_children
 from corpusmesh_core.assembly.rerank import mix_rerank_scores
@@ -65,6 +66,7 @@ __all__ = [
     "parents_of",
     "plan_neighbours",
     "plan_segments",
+    "reordered",
     "replace_children",
     "term_similarities",
     "vector_similarities",

@@ -11,6 +11,8 @@ from corpusmesh_core.chunking.places import merge_boxes
 from corpusmesh_core.citation.sentences import split_sentences
 from corpusmesh_core.records import Record
 
+SPAN_ATTRIBUTE: Final = "span"
+"""Attribute of a record that was joined: positions of its first and its last chunk."""
 _BLANKS: Final = re.compile(r"\s+")
 _MAX_OVERLAP_CHARACTERS: Final = 4_000
 _MIN_OVERLAP_CHARACTERS: Final = 8
@@ -58,6 +60,7 @@ def join_records(members: Sequence[Record], anchor: Record) -> Record:
         position=members[0].position,
         token_count=min(tokens, math.ceil(tokens * len(text) / max(1, whole))),
         vector=None,
+        attributes={**anchor.attributes, SPAN_ATTRIBUTE: f"{members[0].position}-{members[-1].position}"},
     )
 
 

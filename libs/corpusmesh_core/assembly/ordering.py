@@ -94,7 +94,29 @@ def arranged(
         before: All candidates before the stage; those that were dropped already stay dropped.
 
     Returns:
-        The kept ones, then the dropped ones, these by similarity.
+        The kept ones, then the dropped ones, these by their scores.
     """
     gone = [*left_out, *(item for item in before if not item.is_kept)]
-    return (*kept, *sorted(gone, key=lambda item: -item.similarity))
+    return (*kept, *sorted_by_score(gone))
+
+
+def reordered(ranked: Sequence[RankedCandidate], order: Sequence[int]) -> tuple[RankedCandidate, ...]:
+    """Put the first kept candidates into another order.
+
+    Args:
+        ranked: Candidates, kept ones first.
+        order: Places of the first kept ones in their new order.
+
+    Returns:
+        Candidates in order. Similarities stay; the scores that order them are dealt out anew, so that a later stage
+        that sorts keeps this order.
+    """
+    kept = kept_of(ranked)
+    first = [kept[place] for place in order]
+    moved = [*first, *kept[len(first) :]]
+    levels = level_scores(kept)
+    scored = [
+        with_scores(item, similarity=item.similarity, order_score=float(level))
+        for item, level in zip(moved, levels, strict=True)
+    ]
+    return arranged(scored, (), ranked)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from corpusmesh_core.assembly.joining import join_records
+from corpusmesh_core.assembly.joining import SPAN_ATTRIBUTE, join_records
 from corpusmesh_core.assembly.ordering import arranged, dropped, kept_of
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import Ordinal, Record, RecordKind, chunk_record_id
@@ -196,8 +196,9 @@ def is_plain_chunk(item: RankedCandidate) -> bool:
         False for parents, derived records and hits that were joined already.
     """
     record = item.candidate.record
-    own = chunk_record_id(record.publisher, record.position)
-    return record.kind is RecordKind.CHUNK and record.record_id == own and bool(record.document_id)
+    if record.kind is not RecordKind.CHUNK or not record.document_id or SPAN_ATTRIBUTE in record.attributes:
+        return False
+    return record.record_id == chunk_record_id(record.publisher, record.position)
 
 
 _NOTHING: Final = (0, -1)

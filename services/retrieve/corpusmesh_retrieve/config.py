@@ -19,6 +19,8 @@ class RetrieveSettings(Section):
     """Tokens of evidence where a request names no budget."""
     max_query_characters: int = Field(default=20_000, ge=100)
     """Longest query; a longer one is refused."""
+    compress_by_model: bool = False
+    """Whether compression asks the language model which sentences stay, where one is configured; else rules choose."""
     max_cached_page_bytes: int = Field(default=256 * 1024 * 1024, ge=0)
     """Vectors of page images kept in memory."""
     max_concurrent_answers: int = Field(default=64, ge=1)
