@@ -27,6 +27,8 @@ class Evidence:
         heading_path: Headings above it, outermost first.
         source: What the cap per source counts by: the document's resource name; "" counts by `document`.
         score: Final score of the search.
+        cosine: Cosine of the question with it; None where it was not compared.
+        url: Its address in the web; "" for a document.
         is_cut: Whether `text` was shortened to fit the budget.
     """
 
@@ -40,6 +42,8 @@ class Evidence:
     heading_path: tuple[str, ...] = ()
     source: str = ""
     score: float = 0.0
+    cosine: float | None = None
+    url: str = ""
     is_cut: bool = False
 
 

@@ -5,15 +5,17 @@ Two steps, so that a caller can have the sentences embedded in between: `candida
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.answering.evidence import Evidence
+from corpusmesh_core.answering.support import DEFAULT_CALIBRATION, Support, SupportCalibration, measure_support
+from corpusmesh_core.answering.wording import Wording, merge_held, weighted_share
 from corpusmesh_core.citation.answer_filter import filter_answer
 from corpusmesh_core.citation.sentences import split_sentences
-from corpusmesh_core.citation.weights import coverage, telling_terms, term_weights
+from corpusmesh_core.citation.weights import telling_terms, term_weights
 from corpusmesh_core.errors import InvalidArgumentError
 
 _IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
@@ -26,11 +28,11 @@ _MAX_HEADING_CHARACTERS = 60
 _TERMINATORS = ".!?。！？；;…”\"'’）)"
 _NUMBERED_HEADING = re.compile(r"\d{1,3}(?:\.\d{1,3})*\.?\s+\S|[一二三四五六七八九十]{1,3}、")
 _MAX_SENTENCE_CHARACTERS = 600
-_NO_ANSWER = {
+NOT_CARRIED = {
     "en": "The evidence found does not answer this question. What comes closest:",
     "zh": "检索到的资料没有直接回答这个问题。最接近的内容是：",
 }
-_NOTHING = {
+NOTHING_FOUND = {
     "en": "No evidence was found for this question.",
     "zh": "没有找到与这个问题有关的资料。",
 }
@@ -60,22 +62,14 @@ class ExtractiveSettings:
     Attributes:
         max_characters: Length of all quotations.
         max_sentence_count: Most quotations.
-        min_support: Least support that carries an answer. Support is the share of the question's weighted terms that
-            the best sentence with its headings has; where vectors are given, plus `cosine_slope` times the best
-            cosine's distance from `neutral_cosine`.
-        neutral_cosine: Best cosine that speaks neither for nor against an answer; belongs to the embedder.
-        cosine_slope: Weight of the distance from it.
+        calibration: How well evidence must carry an answer, see `measure_support`.
         cosine_share: Share of the cosine in a sentence's score where vectors are given, 0 to 1.
         keep_ratio: A further sentence must score at least this share of the best one.
     """
 
     max_characters: int = 900
     max_sentence_count: int = 5
-    # Measured with multilingual-e5-small on questions whose evidence held the answer, or held near misses alone: the
-    # two kinds are told apart by both signals together, by neither alone.
-    min_support: float = 0.36
-    neutral_cosine: float = 0.88
-    cosine_slope: float = 6.0
+    calibration: SupportCalibration = DEFAULT_CALIBRATION
     cosine_share: float = 0.5
     keep_ratio: float = 0.7
 
@@ -89,14 +83,14 @@ class ExtractiveAnswer:
         cited: Labels in order of first use.
         quotations: What was quoted.
         is_abstained: Whether the evidence does not carry an answer.
-        support: What `ExtractiveSettings.min_support` is compared with.
+        confidence: How well it does, 0 to 1.
     """
 
     text: str
     cited: tuple[int, ...]
     quotations: tuple[CandidateSentence, ...]
     is_abstained: bool
-    support: float
+    confidence: float
 
 
 def candidate_sentences(evidence: Sequence[Evidence], *, max_count: int = 400) -> tuple[CandidateSentence, ...]:
@@ -144,6 +138,7 @@ def compose_answer(
     *,
     question_vector: NDArray[np.float32] | None = None,
     sentence_vectors: NDArray[np.float32] | None = None,
+    support: Support | None = None,
     settings: ExtractiveSettings | None = None,
 ) -> ExtractiveAnswer:
     """Choose the sentences that answer a question and quote them.
@@ -159,6 +154,7 @@ def compose_answer(
         sentences: From `candidate_sentences(evidence)`.
         question_vector: Shape (dimension,), unit norm; None for terms alone.
         sentence_vectors: Shape (number of sentences, dimension), unit norm; given with `question_vector`.
+        support: How well the evidence carries an answer; None measures it here.
         settings: How to choose; None for the defaults.
 
     Returns:
@@ -168,9 +164,9 @@ def compose_answer(
         InvalidArgumentError: If there is not one vector for each sentence.
     """
     chosen_settings = settings or ExtractiveSettings()
-    language = "zh" if _IDEOGRAPH.search(question) else "en"
+    language = language_of(question)
     if not sentences:
-        return ExtractiveAnswer(_NOTHING[language], (), (), is_abstained=True, support=0.0)
+        return ExtractiveAnswer(NOTHING_FOUND[language], (), (), is_abstained=True, confidence=0.0)
     ranking = _Ranking(question, evidence, sentences, chosen_settings)
     if question_vector is not None and sentence_vectors is not None:
         if len(sentence_vectors) != len(sentences):
@@ -181,12 +177,42 @@ def compose_answer(
                 vector_count=len(sentence_vectors),
             )
         ranking.add_cosines(sentence_vectors @ question_vector)
-    is_abstained = not ranking.carries_answer()
+    if support is None:
+        support = measure_support(question, ranking.evidence_with_cosines(), calibration=chosen_settings.calibration)
+    is_abstained = support.confidence < chosen_settings.calibration.min_confidence
     picked = ranking.pick(1 if is_abstained else chosen_settings.max_sentence_count)
     text, cited = _quote(picked, evidence)
     if is_abstained:
-        text = f"{_NO_ANSWER[language]}\n\n{text}"
-    return ExtractiveAnswer(text, cited, picked, is_abstained, ranking.support)
+        text = f"{NOT_CARRIED[language]}\n\n{text}"
+    return ExtractiveAnswer(text, cited, picked, is_abstained, support.confidence)
+
+
+def language_of(question: str) -> str:
+    """Name the language that an answer's own words are in.
+
+    Args:
+        question: What was asked.
+
+    Returns:
+        "zh" for a question with Chinese characters, else "en".
+    """
+    return "zh" if _IDEOGRAPH.search(question) else "en"
+
+
+def closest_quotation(question: str, answer: ExtractiveAnswer) -> str:
+    """Say that the evidence does not carry an answer, and show what comes closest.
+
+    Args:
+        question: What was asked.
+        answer: From `compose_answer`.
+
+    Returns:
+        A plain sentence, and the first quotation with its marker where there is one.
+    """
+    if answer.is_abstained:
+        return answer.text
+    first = answer.text.split("\n\n", 1)[0]
+    return f"{NOT_CARRIED[language_of(question)]}\n\n{first}"
 
 
 class _Ranking:
@@ -200,27 +226,24 @@ class _Ranking:
         settings: ExtractiveSettings,
     ) -> None:
         self._sentences = sentences
+        self._evidence = evidence
         self._settings = settings
-        self._wanted = telling_terms(question)
+        wording = Wording(question)
         self._terms = [telling_terms(sentence.text) for sentence in sentences]
-        self._weights: Mapping[str, float] = term_weights(self._terms)
+        weights: Mapping[str, float] = term_weights(self._terms)
         # A term that no sentence has weighs as much as the rarest one: it must count against an answer.
-        self._absent = max(self._weights.values(), default=1.0)
-        headings = [telling_terms(" ".join(piece.heading_path)) for piece in evidence]
-        self._covered = np.array(
-            [
-                self._with_headings(terms, headings[sentence.evidence_position])
-                for sentence, terms in zip(sentences, self._terms, strict=True)
-            ]
-        )
+        absent = max(weights.values(), default=1.0)
+        headings = [wording.held_by(" ".join(piece.heading_path)) for piece in evidence]
+
+        def covered(sentence: CandidateSentence) -> float:
+            held = wording.held_by(sentence.text)
+            own = weighted_share(wording.terms, held, weights, absent)
+            both = merge_held(held, headings[sentence.evidence_position])
+            return own + _HEADING_SHARE * (weighted_share(wording.terms, both, weights, absent) - own)
+
         self._cosines: NDArray[np.float32] | None = None
         ranks = np.array([sentence.evidence_position for sentence in sentences])
-        self._scores = self._covered + _RANK_SHARE / (1 + ranks)
-
-    def _with_headings(self, terms: frozenset[str], headings: frozenset[str]) -> float:
-        own = coverage(self._wanted, terms, self._weights, self._absent)
-        both = coverage(self._wanted, terms | headings, self._weights, self._absent)
-        return own + _HEADING_SHARE * (both - own)
+        self._scores = np.array([covered(sentence) for sentence in sentences]) + _RANK_SHARE / (1 + ranks)
 
     def add_cosines(self, cosines: NDArray[np.float32]) -> None:
         self._cosines = cosines
@@ -230,15 +253,14 @@ class _Ranking:
         share = self._settings.cosine_share
         self._scores = (1 - share) * self._scores + share * relative
 
-    @property
-    def support(self) -> float:
-        covered = float(self._covered.max())
-        if self._cosines is None:
-            return covered
-        return covered + self._settings.cosine_slope * (float(self._cosines.max()) - self._settings.neutral_cosine)
-
-    def carries_answer(self) -> bool:
-        return self.support >= self._settings.min_support
+    def evidence_with_cosines(self) -> Sequence[Evidence]:
+        """Give evidence that was not compared the best cosine of its sentences."""
+        if self._cosines is None or any(piece.cosine is not None for piece in self._evidence):
+            return self._evidence
+        best: dict[int, float] = {}
+        for sentence, cosine in zip(self._sentences, self._cosines.tolist(), strict=True):
+            best[sentence.evidence_position] = max(cosine, best.get(sentence.evidence_position, -1.0))
+        return [replace(piece, cosine=best.get(position)) for position, piece in enumerate(self._evidence)]
 
     def pick(self, max_count: int) -> tuple[CandidateSentence, ...]:
         order = np.argsort(-self._scores, kind="stable")
