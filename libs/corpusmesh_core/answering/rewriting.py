@@ -31,12 +31,9 @@ def rewrite_by_rule(
     queries: list[str] = []
     if lacking and len(lacking) < len(words):
         queries.append(joint.join(lacking))
-    queries.extend(
-        " ".join(
-            [*(word for word in words if not set(analyze(word).fine) & set(alternative.replaced)), *alternative.phrase]
-        )
-        for alternative in terms.alternatives
-    )
+    for alternative in terms.alternatives:
+        others = [word for word in words if not set(analyze(word).fine) & set(alternative.replaced)]
+        queries.append(" ".join([*others, *alternative.phrase]))
     if len(words) >= _MIN_WORDS:
         queries.append(joint.join(words))
     searched = {_folded(text) for text in (question, *known)}

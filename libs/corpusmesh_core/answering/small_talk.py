@@ -5,8 +5,8 @@ from typing import Final
 
 _GREETING: Final = re.compile(
     r"(?:hi|hello|hey|good (?:morning|afternoon|evening|day|night)|how are you|how do you do|thanks?|thank you"
-    r"(?: (?:very|so) much)?|thx|bye|goodbye|see you|ok(?:ay)?|great|nice|cool|welcome|sorry|please|there|everyone|all|again"
-    r"|who are you|what can you do|help"
+    r"(?: (?:very|so) much)?|thx|bye|goodbye|see you|ok(?:ay)?|great|nice|cool|welcome|sorry|please|there|everyone|all"
+    r"|again|who are you|what can you do|help"
     r"|你好|您好|嗨|哈喽|早上好|下午好|晚上好|早安|晚安|谢谢|谢谢你|多谢|感谢|再见|拜拜|你是谁|你能做什么|好的|在吗|大家好)"
     r"(?:[\s,.!?~，。！？～…👋🙏]+|$)",
     re.IGNORECASE,
@@ -15,10 +15,8 @@ _MAX_CHARACTERS: Final = 80
 MAX_DOUBTFUL_WORDS: Final = 8
 """A longer message is a question; a model is not asked about it."""
 
-_EN: Final = (
-    "I answer questions from the documents of this knowledge base, with citations. What would you like to know?"
-)
-_ZH: Final = "我根据知识库中的文档回答问题，并给出引用。请告诉我您想了解什么。"
+_EN: Final = "I answer questions from the documents of this knowledge base. What would you like to know?"
+_ZH: Final = "我根据知识库中的文档回答问题。请告诉我您想了解什么。"
 
 
 def is_small_talk(message: str) -> bool:

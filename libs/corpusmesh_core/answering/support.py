@@ -13,10 +13,10 @@ multilingual-e5-small, BM25 with cosines, classes and sets weighed alike. Measur
 | evidence in the other language alone | 0.709 | 0.736 | 51.8 % (never answered) | 65.5 % |
 | all together | 0.810 | 0.891 | 78.4 % | 81.6 % |
 
-"Before" is the rule that this replaces: best sentence coverage plus 6 x (best sentence cosine - 0.88) >= 0.36, which also
-had to embed up to 48 sentences for it. Of questions against a foreign corpus, none is answered. Answers of a confidence
-within 0 to 0.2, … 0.8 to 1 were right in 12, 38, 53, 68 and 93 % of the cases. At the default threshold of 0.45, 80 % of
-the questions with gold are answered and 17 % of those whose gold was taken out.
+"Before" is the rule that this replaces: best sentence coverage plus 6 x (best sentence cosine - 0.88) >= 0.36, which
+also had to embed up to 48 sentences for it. Of questions against a foreign corpus, none is answered. Answers of a
+confidence within 0 to 0.2, … 0.8 to 1 were right in 12, 38, 53, 68 and 93 % of the cases. At the default threshold of
+0.45, 80 % of the questions with gold are answered and 17 % of those whose gold was taken out.
 """
 
 import math

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import pairwise
 
 from corpusmesh_core.citation.weights import telling_terms
 from corpusmesh_core.text import analyze, is_stop_word
@@ -29,7 +30,7 @@ class Wording:
         words = analyze(question).coarse
         self._joined = {
             one + other: _own_terms(one) | _own_terms(other)
-            for one, other in zip(words, words[1:], strict=False)
+            for one, other in pairwise(words)
             if _is_joinable(one, other)
         }
         self._long = {
@@ -56,15 +57,16 @@ class Wording:
             if joined in coarse or joined in present:
                 held.update(dict.fromkeys(terms & self.terms, 1.0))
         if any(terms - held.keys() for terms in self._long.values()):
-            pairs = {one + other for one, other in zip(analyzed.coarse, analyzed.coarse[1:], strict=False)}
+            pairs = {one + other for one, other in pairwise(analyzed.coarse)}
             for word, terms in self._long.items():
                 if word in pairs:
                     held.update(dict.fromkeys(terms & self.terms, 1.0))
         prefixes = {term[:_MIN_PREFIX_CHARACTERS] for term in present if len(term) >= _MIN_PREFIX_CHARACTERS}
         for term in self.terms - held.keys():
-            if term[:_MIN_PREFIX_CHARACTERS] in prefixes and term.isascii() and term.isalpha():
-                if any(_are_related(term, other) for other in present):
-                    held[term] = _RELATED_CREDIT
+            if term[:_MIN_PREFIX_CHARACTERS] not in prefixes or not (term.isascii() and term.isalpha()):
+                continue
+            if any(_are_related(term, other) for other in present):
+                held[term] = _RELATED_CREDIT
         return held
 
 

@@ -1,4 +1,4 @@
-"""Holds each sentence of an arriving answer back until its end, so that its citations are settled before it is shown."""
+"""Holds each sentence of an arriving answer back until its end: its citations are settled before it is shown."""
 
 import re
 
