@@ -7,6 +7,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_core.answering.step_answers import Sufficiency
 from corpusmesh_core.ports.index import Candidates
 from corpusmesh_core.query import QueryVariant, RetrievalPlan
 from corpusmesh_core.ranking import RankedCandidate
@@ -71,6 +72,7 @@ class SearchRequest:
         snapshots: Snapshot by knowledge base, where another than the current one is wanted.
         history: Turns before the question, oldest first.
         session: Access to the language model, bounded for this request.
+        notify: Is told what is being done, (stage, message), where somebody listens; must not block.
     """
 
     knowledge_base_ids: tuple[str, ...]
@@ -80,6 +82,17 @@ class SearchRequest:
     metadata: MetadataFilter = field(default_factory=MetadataFilter)
     snapshots: Mapping[str, int] = field(default_factory=dict)
     history: tuple[PastTurn, ...] = ()
+    notify: Callable[[str, str], None] | None = None
+
+    def tell(self, stage: str, message: str) -> None:
+        """Say what is being done.
+
+        Args:
+            stage: Stage, such as "search", "check" or "write".
+            message: For people, without text of documents.
+        """
+        if self.notify is not None:
+            self.notify(stage, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +128,11 @@ class SearchOutcome:
         query_space_id: Space of the vectors: they are compared with records of this space alone (FR-A11).
         inferred: Conditions on metadata that were read out of the question.
         found: Candidates by space view, for each variant in their order.
+        derived: Candidates by space view that lead to chunks (see `corpusmesh_core.ranking.derived`), for the question.
         rank_features: What tags, page rank and the like add, by record id.
         ranked: All candidates, the kept ones first, best first.
         compressed: Shortened text of evidence, by record id.
+        sufficiency: Whether what was found is enough, as the last check of the search says; None without a check.
         unreachable: Legs that did not answer.
         notes: What the caller should know.
         stages: What each stage did, in order.
@@ -136,9 +151,11 @@ class SearchOutcome:
     query_space_id: str = ""
     inferred: tuple[FilterCondition, ...] = ()
     found: list[list[Candidates]] = field(default_factory=list)
+    derived: list[Candidates] = field(default_factory=list)
     rank_features: dict[str, float] = field(default_factory=dict)
     ranked: tuple[RankedCandidate, ...] = ()
     compressed: dict[str, str] = field(default_factory=dict)
+    sufficiency: Sufficiency | None = None
     unreachable: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     stages: list[StageReport] = field(default_factory=list)
