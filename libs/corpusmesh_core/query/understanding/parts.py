@@ -15,6 +15,8 @@ from corpusmesh_core.text import normalize
 
 MAX_PARTS: Final = 6
 """Most parts of one question."""
+_MAX_READ_CHARACTERS: Final = 600
+"""Longest question that is taken apart; a longer one is a text, and its patterns would take long."""
 _MAX_PART_CHARACTERS: Final = 300
 _MAX_NAME_CHARACTERS: Final = 80
 _MIN_REMAINING_WORDS: Final = 2
@@ -84,6 +86,8 @@ def parts_of(question: str) -> tuple[str, ...]:
         but one part.
     """
     text = " ".join(question.split())
+    if len(text) > _MAX_READ_CHARACTERS:
+        return ()
     clauses = _clauses(text)
     if len(clauses) > 1:
         return _distinct(_resolved(clauses), text)
@@ -99,9 +103,11 @@ def general_question(question: str) -> str:
 
     Returns:
         The question without what stands in brackets, without times and numbers, and without what it quotes, where
-        something telling remains; "" where nothing was left out, or too little remains.
+        something telling remains; "" where nothing was left out, too little remains, or it is a text of its own.
     """
     text = " ".join(question.split())
+    if len(text) > _MAX_READ_CHARACTERS:
+        return ""
     general = _TIME.sub("", _ASIDE.sub("", text))
     quoted = quoted_of(general)
     if len(telling_phrases(general)) > len(quoted) + 1:
