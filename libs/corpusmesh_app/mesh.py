@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from corpusmesh.retrieve.v1.conversation_service_pb2_grpc import add_ConversationServiceServicer_to_server
+from corpusmesh.retrieve.v1.research_service_pb2_grpc import add_ResearchServiceServicer_to_server
 from corpusmesh.retrieve.v1.vocabulary_service_pb2_grpc import add_VocabularyServiceServicer_to_server
 from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.postgres import Database, migrate
@@ -29,6 +30,7 @@ from corpusmesh_app.wiring import (
     password_sealer,
     rerank_backend,
     vocabulary_store,
+    web_source,
 )
 from corpusmesh_app.working import run_worker
 from corpusmesh_core.errors import InvalidArgumentError
@@ -39,11 +41,12 @@ from corpusmesh_ingest.handlers.previews import PreviewTools
 from corpusmesh_ingest.module import IngestService, ServiceTools
 from corpusmesh_retrieve.answer_handlers import AnswerHandlers, ModelBounds
 from corpusmesh_retrieve.answering import Answerer
-from corpusmesh_retrieve.asking import ModelSession
+from corpusmesh_retrieve.asking import ModelBudget, ModelSession
 from corpusmesh_retrieve.assembling import assembly_stages
 from corpusmesh_retrieve.conversing import ConversationHandlers, Conversations, ConversationTools
 from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
+from corpusmesh_retrieve.researching.handlers import ResearchHandlers, ResearchTools
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_retrieve.stages import SearchStages
 from corpusmesh_retrieve.understanding import UnderstandingTools, knowledge_base_router, understanding_stages
@@ -191,8 +194,8 @@ class Process:
         stores = adapters.stores
         chat = chat_model(settings)
 
-        def open_session(*, model_free: bool) -> ModelSession:
-            return ModelSession(None if model_free else chat, make_rng)
+        def open_session(*, model_free: bool, budget: ModelBudget | None = None) -> ModelSession:
+            return ModelSession(None if model_free else chat, make_rng, budget)
 
         pages = PageReader(
             stores.index,
@@ -223,11 +226,17 @@ class Process:
             stores.knowledge_bases,
             settings.retrieve.conversations,
         )
+        web = web_source(settings, stores.embedder)
+        if web is not None:
+            stack.push_async_callback(web.close)
+        answerer = Answerer(stores.embedder, chat, make_rng)
+        bounds = ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds)
+        research = ResearchTools(searcher, answerer, web, open_session, chat is not None, bounds)
         answers = AnswerHandlers(
             searcher,
-            Answerer(stores.embedder, chat, make_rng),
+            answerer,
             settings.retrieve,
-            ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds),
+            bounds,
             open_session,
             Conversations(conversations),
         )
@@ -237,6 +246,7 @@ class Process:
             answers=answers,
             servicers=(
                 partial(add_ConversationServiceServicer_to_server, ConversationHandlers(conversations)),
+                partial(add_ResearchServiceServicer_to_server, ResearchHandlers(research, settings.retrieve)),
                 partial(add_VocabularyServiceServicer_to_server, VocabularyHandlers(vocabularies, words, stores.audit)),
             ),
             open_session=open_session,

@@ -20,6 +20,7 @@ from corpusmesh.ingest.v1 import (
 from corpusmesh.retrieve.v1 import (
     answer_service_pb2,
     conversation_service_pb2,
+    research_service_pb2,
     retrieval_service_pb2,
     vocabulary_service_pb2,
 )
@@ -33,6 +34,7 @@ _FILES: tuple[FileDescriptor, ...] = (
     source_service_pb2.DESCRIPTOR,
     answer_service_pb2.DESCRIPTOR,
     conversation_service_pb2.DESCRIPTOR,
+    research_service_pb2.DESCRIPTOR,
     retrieval_service_pb2.DESCRIPTOR,
     vocabulary_service_pb2.DESCRIPTOR,
 )

@@ -15,6 +15,7 @@ from corpusmesh_client.chunks import ChunkCalls
 from corpusmesh_client.conversations import ConversationCalls
 from corpusmesh_client.documents import DocumentCalls
 from corpusmesh_client.knowledge_bases import KnowledgeBaseCalls
+from corpusmesh_client.research import ResearchCalls
 from corpusmesh_client.runs import RunCalls
 from corpusmesh_client.sources import SourceCalls
 from corpusmesh_client.uploads import UploadItem, UploadResult
@@ -41,6 +42,7 @@ class CorpusMeshClient:
         runs: Calls on runs.
         sources: Calls on sources and their syncs.
         conversations: Calls on the caller's conversations.
+        research: Researches of questions that one search does not answer.
         vocabulary: Calls on the tenant's own words.
         admin: Calls on tenants, users and keys.
     """
@@ -80,6 +82,7 @@ class CorpusMeshClient:
         self.runs = RunCalls(self._caller)
         self.sources = SourceCalls(self._caller)
         self.conversations = ConversationCalls(self._caller)
+        self.research = ResearchCalls(self._caller)
         self.vocabulary = VocabularyCalls(self._caller)
         self.admin = AdminCalls(self._caller)
 

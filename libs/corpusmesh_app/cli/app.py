@@ -15,6 +15,7 @@ from corpusmesh_app.cli import (
     local_commands,
     mesh_commands,
     model_commands,
+    research_commands,
     run_commands,
     source_commands,
     version_commands,
@@ -41,6 +42,7 @@ def build_app() -> typer.Typer:
     knowledge_base_commands.register(app)
     ingest_commands.register(app)
     answer_commands.register(app)
+    research_commands.register(app)
     version_commands.register(document_commands.register(app))
     chunk_commands.register(app)
     run_commands.register(app)

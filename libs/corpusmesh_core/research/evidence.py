@@ -26,27 +26,3 @@ def merge_findings(findings: Sequence[Sequence[_Item]], key: Callable[[_Item], s
             if rank < len(items):
                 merged.setdefault(key(items[rank]), items[rank])
     return tuple(merged.values())
-
-
-class EvidencePool:
-    """What was found, by question; shared by questions that are worked on at the same time.
-
-    Every method does all it does at once and awaits nothing, so that within one event loop it needs no lock.
-    """
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self._record_ids: set[str] = set()
-
-    def add(self, record_ids: Sequence[str]) -> int:
-        """Take in what a question found.
-
-        Args:
-            record_ids: Records.
-
-        Returns:
-            How many of them no question had found before.
-        """
-        before = len(self._record_ids)
-        self._record_ids.update(record_ids)
-        return len(self._record_ids) - before

@@ -108,6 +108,18 @@ class QuestionTree:
         self._nodes[node_id] = replace(self._nodes[node_id], **changes)
         return self._nodes[node_id]
 
+    def restate(self, question: str) -> QuestionNode:
+        """Put the first question in other words, such as those that a conversation left out.
+
+        Args:
+            question: The question.
+
+        Returns:
+            The first question as it is now.
+        """
+        self._asked.add(question_key(question))
+        return self.update(ROOT_ID, text=question)
+
     def may_grow(self, node_id: str) -> bool:
         """Tell whether a question may be taken apart.
 

@@ -25,5 +25,7 @@ class RetrieveSettings(Section):
     """Vectors of page images kept in memory."""
     max_concurrent_answers: int = Field(default=64, ge=1)
     """Answers made at once; one more is refused with RESOURCE_EXHAUSTED."""
+    max_concurrent_researches: int = Field(default=8, ge=1)
+    """Researches under way at once; one more is refused with RESOURCE_EXHAUSTED."""
     conversations: ConversationSettings = ConversationSettings()
     """What a user may keep of conversations."""

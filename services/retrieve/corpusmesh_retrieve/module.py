@@ -8,6 +8,7 @@ import grpc.aio
 from corpusmesh.retrieve.v1 import (
     answer_service_pb2,
     conversation_service_pb2,
+    research_service_pb2,
     retrieval_service_pb2,
     vocabulary_service_pb2,
 )
@@ -28,6 +29,7 @@ RETRIEVE_SERVICE_NAMES: Final = tuple(
         retrieval_service_pb2.DESCRIPTOR,
         answer_service_pb2.DESCRIPTOR,
         conversation_service_pb2.DESCRIPTOR,
+        research_service_pb2.DESCRIPTOR,
         vocabulary_service_pb2.DESCRIPTOR,
     )
     for service in descriptor.services_by_name.values()

@@ -1,0 +1,123 @@
+"""What a research found and did, as the contract tells it."""
+
+from collections.abc import Sequence
+
+from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
+from corpusmesh.retrieve.v1 import research_service_pb2 as pb
+from corpusmesh_core.research.budget import ResearchCost
+from corpusmesh_core.research.tree import QuestionNode, QuestionState
+from corpusmesh_retrieve.answering import AnswerResult
+from corpusmesh_retrieve.convert import condition_to_wire, hit_to_wire
+from corpusmesh_retrieve.explaining import stage_to_wire
+from corpusmesh_retrieve.outcome import SearchOutcome
+from corpusmesh_retrieve.request_checks import snapshot_names
+from corpusmesh_retrieve.researching.running import Research
+
+_STATES = {
+    QuestionState.WAITING: pb.ResearchProgress.STATE_WAITING,
+    QuestionState.SEARCHING: pb.ResearchProgress.STATE_SEARCHING,
+    QuestionState.FOUND: pb.ResearchProgress.STATE_FOUND,
+    QuestionState.SUFFICIENT: pb.ResearchProgress.STATE_SUFFICIENT,
+    QuestionState.DECOMPOSED: pb.ResearchProgress.STATE_DECOMPOSED,
+    QuestionState.STOPPED: pb.ResearchProgress.STATE_STOPPED,
+}
+
+
+def node_to_wire(node: QuestionNode) -> pb.ResearchProgress:
+    """Write a question.
+
+    Args:
+        node: The question.
+
+    Returns:
+        The wire message.
+    """
+    return pb.ResearchProgress(
+        node=node.node_id,
+        parent=node.parent_id,
+        question=node.text,
+        state=_STATES[node.state],
+        found_count=node.found_count,
+        new_count=node.new_count,
+        missing=node.missing,
+        by_model=node.by_model,
+        detail=node.detail,
+    )
+
+
+def cost_to_wire(cost: ResearchCost) -> pb.ResearchCost:
+    """Write what a research has cost.
+
+    Args:
+        cost: The cost.
+
+    Returns:
+        The wire message.
+    """
+    return pb.ResearchCost(
+        call_count=cost.call_count,
+        token_count=cost.token_count,
+        seconds=cost.seconds,
+        search_count=cost.search_count,
+        web_search_count=cost.web_search_count,
+    )
+
+
+def evidence_to_wire(result: AnswerResult, outcome: SearchOutcome) -> answer_pb.EvidenceList:
+    """Write the evidence.
+
+    Args:
+        result: Labelled evidence.
+        outcome: What was found.
+
+    Returns:
+        The evidence with the marker of each piece, and the snapshots that were searched.
+    """
+    labels = [piece.label for piece in result.evidence]
+    return answer_pb.EvidenceList(evidence=_citations(labels, result, outcome), snapshots=snapshot_names(outcome))
+
+
+def summary_to_wire(
+    research: Research, outcome: SearchOutcome, result: AnswerResult, cost: pb.ResearchCost
+) -> pb.ResearchSummary:
+    """Write how a research went.
+
+    Args:
+        research: The research, at its end.
+        outcome: What was found.
+        result: The answer.
+        cost: What it has cost.
+
+    Returns:
+        The wire message.
+    """
+    summary = answer_pb.AnswerSummary
+    answer = summary(
+        text=result.text,
+        citations=_citations(result.cited, result, outcome),
+        method=summary.METHOD_MODEL if result.by_model else summary.METHOD_EXTRACTIVE,
+        abstained=result.abstained,
+        dropped_marker_count=result.dropped_marker_count,
+        notes=list(dict.fromkeys([*result.notes, *_silent(outcome)])),
+        standalone_question=outcome.question if outcome.question != outcome.request.query else "",
+        stages=[stage_to_wire(report) for report in outcome.stages],
+        inferred_conditions=[condition_to_wire(condition) for condition in outcome.inferred],
+    )
+    return pb.ResearchSummary(
+        answer=answer,
+        questions=[node_to_wire(node) for node in research.tree.nodes],
+        open_questions=[node.text for node in research.tree.open_questions()],
+        cost=cost,
+        partial=bool(research.spent),
+        partial_reason=", ".join(research.spent),
+    )
+
+
+def _silent(outcome: SearchOutcome) -> Sequence[str]:
+    return [f"did not answer: {name}" for name in outcome.unreachable]
+
+
+def _citations(labels: Sequence[int], result: AnswerResult, outcome: SearchOutcome) -> list[answer_pb.Citation]:
+    records = {piece.label: piece.record_id for piece in result.evidence}
+    hits = {item.candidate.record.record_id: item for item in outcome.kept}
+    return [answer_pb.Citation(marker=label, hit=hit_to_wire(hits[records[label]])) for label in labels]
