@@ -84,7 +84,8 @@ def test_a_follow_up_gets_what_the_last_telling_turn_was_about() -> None:
 def test_a_question_about_a_person_gets_the_name_that_the_answer_gave() -> None:
     said = ["Jane Austen wrote it. She lived in Hampshire."]
     completed = stand_alone("When was she born?", ["Who is the author of Emma?"], said)
-    assert "Jane Austen" in completed and "Hampshire" not in completed
+    assert "Jane Austen" in completed
+    assert "Hampshire" not in completed
 
 
 def test_what_is_added_is_bounded_and_not_said_twice() -> None:
@@ -103,11 +104,11 @@ def test_what_is_added_is_bounded_and_not_said_twice() -> None:
         ("对比MySQL和PostgreSQL在事务隔离方面的差异", ("MySQL 事务隔离", "PostgreSQL 事务隔离")),
         ("HTTP和HTTPS有什么区别", ("HTTP", "HTTPS")),
         ("北京和上海的人口分别是多少？", ("北京的人口是多少？", "上海的人口是多少？")),
-        ("When was Siemens founded and who is its CEO?", ("When was Siemens founded", "who is its CEO? (Siemens founded)")),
+        ("When was BMW founded and who is its CEO?", ("When was BMW founded", "who is its CEO? (BMW founded)")),
         ("谁发明了电话，以及他在哪里出生？", ("谁发明了电话", "他在哪里出生？（发明, 电话）")),
         ("Which film came out first, Blind Shaft or The Mask Of Fu Manchu?", ("Blind Shaft", "The Mask Of Fu Manchu")),
         ("哪部电影更早上映，《霸王别姬》还是《活着》？", ("《霸王别姬》", "《活着》")),
-        ("Are Random House Tower and 888 7th Avenue both used for real estate?", ("Random House Tower", "888 7th Avenue")),
+        ("Are Random House Tower and 888 7th Avenue both offices?", ("Random House Tower", "888 7th Avenue")),
         ("How much leave is there? When does it expire?", ("How much leave is there?", "When does it expire? (leave)")),
     ],
 )  # fmt: skip
@@ -156,8 +157,11 @@ def test_stepping_back_leaves_out_what_is_special_where_something_remains(questi
 
 def test_quotes_identifiers_and_numbers_count_for_more_and_function_words_only_in_quotes() -> None:
     factors = emphasis_of('what does the error E-1042 in "The Third Man" mean 2023')
-    assert factors["2023"] > 1 and factors[analyze("E-1042").fine[0]] > 1
-    assert factors["third"] > 1 and factors["the"] > 1 and "what" not in factors
+    assert factors["2023"] > 1
+    assert factors[analyze("E-1042").fine[0]] > 1
+    assert factors["third"] > 1
+    assert factors["the"] > 1
+    assert "what" not in factors
     assert emphasis_of("how are you") == {}
     assert quoted_of("「甲乙」和《丙丁》") == ("甲乙", "丙丁")
 
@@ -168,8 +172,10 @@ def test_a_named_keyword_counts_only_where_the_question_holds_it() -> None:
 
 
 def test_languages_are_told_apart_and_the_own_one_is_not_asked_in() -> None:
-    assert language_of("索引是什么") == "zh" and language_of("インデックスとは何ですか") == "ja"
-    assert language_of("Was ist ein Index?") == "de" and language_of("What is an index?") == "en"
+    assert language_of("索引是什么") == "zh"
+    assert language_of("インデックスとは何ですか") == "ja"
+    assert language_of("Was ist ein Index?") == "de"
+    assert language_of("What is an index?") == "en"
     assert language_of("InnoDB") == ""
     assert languages_to_ask_in("What is an index?", ["en", "zh-Hans", "xx", "zh", "DE"], most=8) == ("zh", "de")
 

@@ -27,7 +27,7 @@ _MAX_CLUE_CHARACTERS: Final = 200
 _MIN_PASSAGE_CHARACTERS: Final = 40
 _MAX_PASSAGE_CHARACTERS: Final = 3_000
 _MAX_LISTED: Final = 64
-_MARKUP: Final = re.compile(r"</?[a-zA-Z][^>]*>|[{}<>\\`|]|\w\[[^\]]*\]\(|\*\*|https?:|www\.|!\[", re.IGNORECASE)
+_MARKUP: Final = re.compile(r"</?[a-zA-Z][^>]*>|[{}<>\\`|]|\[[^\]]*\]\(|\*\*|https?:|www\.", re.IGNORECASE)
 _CONTROLS: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -57,7 +57,7 @@ def read_question(question: str) -> Callable[[object], str | None]:
         A reader that gives the question, None if it is none.
     """
     most = _room(question, _MAX_QUESTION_CHARACTERS)
-    return lambda answer: _line(_entry(answer, "question"), most)
+    return lambda answer: _line(_entry(answer, "question"), most, question)
 
 
 def read_general(question: str) -> Callable[[object], str | None]:
@@ -74,7 +74,7 @@ def read_general(question: str) -> Callable[[object], str | None]:
         value = _entry(answer, "question")
         if value is None:
             return "" if isinstance(answer, dict) and "question" in answer else None
-        text = _line(value, _room(question, _MAX_QUESTION_CHARACTERS))
+        text = _line(value, _room(question, _MAX_QUESTION_CHARACTERS), question)
         return "" if text is not None and normalize(text) == normalize(question) else text
 
     return read
@@ -94,7 +94,7 @@ def read_parts(question: str) -> Callable[[object], tuple[str, ...] | None]:
         listed = _entry(answer, "questions")
         if not isinstance(listed, list) or len(listed) > _MAX_LISTED:
             return None
-        parts = _lines(listed, _room(question, _MAX_QUESTION_CHARACTERS))
+        parts = _lines(listed, _room(question, _MAX_QUESTION_CHARACTERS), question)
         if listed and not parts:
             return None
         distinct = _without(parts, question)
@@ -123,7 +123,7 @@ def read_translations(
             return None
         found: list[tuple[str, str]] = []
         for language in languages:
-            text = _line(listed.get(language), _room(question, _MAX_QUESTION_CHARACTERS))
+            text = _line(listed.get(language), _room(question, _MAX_QUESTION_CHARACTERS), question)
             if text is not None and is_written_in(text, language) and normalize(text) != normalize(question):
                 found.append((language, text))
         return tuple(found) or None
@@ -146,7 +146,7 @@ def read_keywords(question: str) -> Callable[[object], tuple[str, ...] | None]:
         listed = _entry(answer, "keywords")
         if not isinstance(listed, list):
             return None
-        lines = _lines(listed[:_MAX_LISTED], _MAX_KEYWORD_CHARACTERS)
+        lines = _lines(listed[:_MAX_LISTED], _MAX_KEYWORD_CHARACTERS, question)
         kept = [
             line for line in lines if normalize(line) in held and any(is_telling(word.text) for word in words_of(line))
         ]
@@ -245,16 +245,18 @@ def _room(question: str, least: int) -> int:
     return max(least, _MAX_GROWTH * len(question))
 
 
-def _lines(listed: Sequence[object], most: int) -> list[str]:
-    return [line for line in (_line(value, most) for value in listed) if line is not None]
+def _lines(listed: Sequence[object], most: int, held: str = "") -> list[str]:
+    return [line for line in (_line(value, most, held) for value in listed) if line is not None]
 
 
-def _line(value: object, most: int) -> str | None:
-    """Take a text as one line; None if it is no text, too long, or holds what no question holds."""
+def _line(value: object, most: int, held: str = "") -> str | None:
+    """Take a text as one line; None if it is no text, too long, or has markup that the question does not have too."""
     if not isinstance(value, str):
         return None
     text = " ".join(value.split())
-    if not 0 < len(text) <= most or _CONTROLS.search(text) or _MARKUP.search(text) or _TALK.match(text):
+    if not 0 < len(text) <= most or _CONTROLS.search(text) or _TALK.match(text):
+        return None
+    if any(match.group() not in held for match in _MARKUP.finditer(text)):
         return None
     return text if re.search(r"\w", text) else None
 
