@@ -257,11 +257,27 @@ async def test_every_candidate_of_a_variant_has_the_scores_of_the_question_too(
         assert item.cosine == pytest.approx(float(vector @ variant), abs=1e-5)
     by_words = [item for item in other.items if item.lexical_rank]
     assert {item.record.record_id[:4] for item in by_words} <= {"near", "both"}
-    assert [item.lexical_score for item in by_words] == sorted((item.lexical_score for item in by_words), reverse=True)
+    scores = [item.lexical_score or 0.0 for item in by_words]
+    assert scores == sorted(scores, reverse=True)
     assert other.items[0].record is next(
         item.record for item in own.items if item.record.record_id == other.items[0].record.record_id
     ), "a record that several texts found is read once"
     assert other.document_frequencies == {"alpha": 6, "gamma": 6}
+
+
+async def test_given_records_are_scored_like_recalled_ones_and_hidden_ones_are_left_out(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    records = [_chunk(f"r-{i}", "alpha" if i % 2 else "beta", seed=i) for i in range(8)]
+    await _fill(index, tenant_id, [*records, _chunk("hidden", "alpha", ordinal=200, seed=50)])
+    recalled = RecallRequest(analyze_query("alpha"), _vector(3), _all_visible(), ("kb",), window=8)
+    given = replace(recalled, record_ids=("r-2", "hidden", "r-5", "unknown"))
+    every, some = await index.search(tenant_id, _SPACE.space_id, [recalled, given], timeout_seconds=_SECONDS)
+    expected = {item.record.record_id: (item.lexical_score, item.cosine) for item in every.items}
+    assert {item.record.record_id for item in some.items} == {"r-2", "r-5"}
+    for item in some.items:
+        assert (item.lexical_rank, item.vector_rank) == (0, 0)
+        assert (item.lexical_score, item.cosine) == pytest.approx(expected[item.record.record_id])
 
 
 async def test_words_can_be_told_to_weigh_more_and_to_have_synonyms(

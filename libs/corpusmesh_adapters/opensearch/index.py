@@ -176,6 +176,7 @@ class OpenSearchRecordIndex:
                 incomplete_legs=tuple(name for name, response in legs if response["timed_out"]),
                 index_milliseconds={name: float(response["took"]) for name, response in legs},
                 round_trip_milliseconds=elapsed_milliseconds,
+                has_vector_leg=request.query_vector is not None,
             )
             for request, legs in zip(requests, answers, strict=True)
         ]
@@ -330,9 +331,12 @@ class OpenSearchRecordIndex:
         return True
 
     async def _check_recall(self, alias: str, request: RecallRequest, timeout_seconds: float) -> None:
-        if not 1 <= request.window <= MAX_WINDOW:
+        if not 1 <= request.window <= MAX_WINDOW or len(request.record_ids or ()) > MAX_WINDOW:
             raise InvalidArgumentError(
-                "WINDOW_INVALID", f"window must be within 1..{MAX_WINDOW}", field="window", limit=MAX_WINDOW
+                "WINDOW_INVALID",
+                f"window must be within 1..{MAX_WINDOW}, for given records too",
+                field="window",
+                limit=MAX_WINDOW,
             )
         vectors = [request.query_vector, request.reference.query_vector if request.reference else None]
         for vector in vectors:
@@ -368,6 +372,7 @@ class OpenSearchRecordIndex:
 
 def _finds_something(request: RecallRequest) -> bool:
     has_text = not request.terms.is_empty or request.query_vector is not None
+    has_text = bool(request.record_ids) if request.record_ids is not None else has_text
     return has_text and not request.visibility.matches_nothing and bool(request.knowledge_base_ids)
 
 

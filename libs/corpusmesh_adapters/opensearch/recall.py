@@ -24,6 +24,7 @@ _OTHER_SCRIPT = {Script.SPACED: Script.UNSPACED, Script.UNSPACED: Script.SPACED}
 _COSINE_FIELD = "cosine"
 _REFERENCE_COSINE_FIELD = "reference_cosine"
 _REFERENCE_LEG = "reference"
+_GIVEN_LEG = "given"
 _COSINE_SCRIPT = (
     f"if (doc['{VECTOR_FIELD}'].size() == 0) {{ return null; }}"
     f" return cosineSimilarity(params.vector, doc['{VECTOR_FIELD}']);"
@@ -63,6 +64,11 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
     if request.reference is not None:
         asked = request.reference.terms
         scoring = None if asked.is_empty else lexical_query(asked, proximity=matching.proximity)
+    if request.record_ids is not None:
+        given = {"bool": {"filter": [{"ids": {"values": list(request.record_ids)}}, *filters]}}
+        if scoring is not None:
+            given["bool"]["should"] = [scoring]
+        return [(_GIVEN_LEG, {**common, "size": len(request.record_ids), "query": given})]
     if lexical is not None:
         admitted = filters
         if matching.minimum_match > 0.0:
@@ -184,7 +190,7 @@ class LegMerger:
             Each record once, with all scores and its rank in each leg; lexical hits first.
         """
         has_reference = request.reference is not None
-        has_lexical = any(name == LEXICAL_LEG for name, _ in legs)
+        has_lexical = not request.terms.is_empty
         places = _Places()
         for name, response in legs:
             _place(places, name, response["hits"]["hits"], has_reference=has_reference)

@@ -114,6 +114,8 @@ class RecallRequest:
             written in, 0 for none. It costs little where there are none.
         reference: The question that the text stands for, whose scores are told too; None for the question itself.
         matching: How its words are matched.
+        record_ids: Score these records, at most MAX_WINDOW of them, instead of recalling any; those that the filters do
+            not let pass are left out. None to recall.
     """
 
     terms: QueryTerms
@@ -125,6 +127,7 @@ class RecallRequest:
     other_script_window: int = 16
     reference: Reference | None = None
     matching: WordMatching = WordMatching()
+    record_ids: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,7 @@ class Candidates:
             records.
         index_milliseconds: The index's own time by leg.
         round_trip_milliseconds: From sending the request to having the answer.
+        has_vector_leg: Whether vectors were compared, though it may be that no candidate has one.
     """
 
     items: tuple[Candidate, ...]
@@ -182,6 +186,7 @@ class Candidates:
     incomplete_legs: tuple[str, ...] = ()
     index_milliseconds: Mapping[str, float] = field(default_factory=dict)
     round_trip_milliseconds: float = 0.0
+    has_vector_leg: bool = False
 
 
 class RecordIndex(Protocol):

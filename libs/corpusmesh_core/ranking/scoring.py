@@ -1,7 +1,7 @@
 """Score, order and explain the candidates of one request."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from corpusmesh_core.ports.index import Candidate, Candidates
 from corpusmesh_core.ranking.fusion import fuse_min_max, fuse_ranks, fuse_weighted, fuse_z_scores
 from corpusmesh_core.ranking.options import Fusion, RankingOptions
-from corpusmesh_core.ranking.signals import inverse_document_frequencies, scale_cosines, term_coverage
+from corpusmesh_core.ranking.signals import inverse_document_frequencies, scale_cosines, term_coverage, term_density
 from corpusmesh_core.text import QueryTerms, Script, script_of
 
 BELOW_THRESHOLD = "below_similarity_threshold"
@@ -106,7 +106,8 @@ def rank_candidates(
     """Order candidates, best first.
 
     Where a signal is missing for all (no term in the question, no vector leg), the other one decides alone; where it
-    is missing for one record (a record without a vector), the other signal stands in for it.
+    is missing for one record (a record without a vector), what its words say both ways stands in for it: how much of
+    the question it holds, and how little else.
 
     Args:
         candidates: What the index answered.
@@ -155,6 +156,48 @@ def rank_candidates(
     )
 
 
+def raised(
+    item: RankedCandidate, score: float, options: RankingOptions, *, variant: int = 0, via: tuple[str, ...] = ()
+) -> RankedCandidate:
+    """Give a candidate the similarity that something else has found for it, if that is higher.
+
+    Args:
+        item: The candidate.
+        score: A similarity without rank features.
+        options: The options that it was ranked with.
+        variant: The variant that found it, see `ScoreExplanation`; 0 for none.
+        via: Records that led to it.
+
+    Returns:
+        The candidate; its order score rises by as much as its similarity.
+    """
+    old = item.explanation
+    gain = score - (old.similarity - old.rank_feature)
+    if gain <= 0.0:
+        return item
+    similarity = old.similarity + gain
+    explanation = replace(
+        old,
+        similarity=similarity,
+        order_score=old.order_score + gain,
+        dropped_because=old.dropped_because if similarity < options.similarity_threshold else "",
+        variant=variant or old.variant,
+    )
+    return replace(item, explanation=explanation, via_record_ids=tuple(dict.fromkeys((*item.via_record_ids, *via))))
+
+
+def in_order(items: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
+    """Sort candidates as every stage must leave them.
+
+    Args:
+        items: Candidates.
+
+    Returns:
+        Those that are kept first, each group best first; equal scores stay in order.
+    """
+    return tuple(sorted(items, key=lambda item: (not item.is_kept, -item.explanation.order_score)))
+
+
 @dataclass(frozen=True, slots=True)
 class _Signals:
     """Arrays over the candidates, shape [n] each."""
@@ -179,7 +222,7 @@ def _signals(candidates: Candidates, terms: QueryTerms, options: RankingOptions)
     has_cosine = np.array([item.cosine is not None for item in items], dtype=np.bool_)
     cosines = np.array([item.cosine or 0.0 for item in items], dtype=np.float64)
     has_lexical_leg = not terms.is_empty and any(item.lexical_score is not None for item in items)
-    has_vector_leg = bool(has_cosine.any())
+    has_vector_leg = bool(has_cosine.any()) or candidates.has_vector_leg
     if options.fusion is Fusion.TERM_COVERAGE:
         vectors = np.clip(cosines, 0.0, 1.0)
     else:
@@ -187,7 +230,8 @@ def _signals(candidates: Candidates, terms: QueryTerms, options: RankingOptions)
         coverage = np.where(
             is_cross_script & has_cosine, _stand_in(coverage, vectors, is_cross_script, has_cosine), coverage
         )
-    vectors = np.where(has_cosine, vectors, coverage)
+    if has_vector_leg and not has_cosine.all():
+        vectors = np.where(has_cosine, vectors, np.sqrt(coverage * term_density(terms, weights, items)))
     vector_weight = options.vector_weight_for(script)
     if not has_vector_leg:
         vector_weight = 0.0

@@ -75,6 +75,32 @@ def term_coverage(
     return _unit((1.0 - bigram_share) * coverage + bigram_share * pair_coverage)
 
 
+def term_density(
+    terms: QueryTerms, weights: NDArray[np.float64], candidates: Sequence[Candidate]
+) -> NDArray[np.float64]:
+    """Measure which share of a candidate's distinct terms are terms of the question, by weight.
+
+    Args:
+        terms: Terms of the question.
+        weights: Weight of each fine term, shape [n_terms], positive; other terms count as the mean of them.
+        candidates: Candidates.
+
+    Returns:
+        Shape [n_candidates], 0 to 1; 0 for a question without terms.
+    """
+    if terms.is_empty:
+        return np.zeros(len(candidates), dtype=np.float64)
+    weight_by_term = dict(zip(terms.fine, weights.tolist(), strict=True))
+    mean = float(weights.mean())
+    shares: list[float] = []
+    for candidate in candidates:
+        own = set(candidate.content_terms.split())
+        asked = sum(weight_by_term[term] for term in own & weight_by_term.keys())
+        whole = asked + mean * len(own - weight_by_term.keys())
+        shares.append(asked / whole if whole else 0.0)
+    return np.array(shares, dtype=np.float64)
+
+
 def _hold_alternatives(held: NDArray[np.float64], terms: QueryTerms, texts: Sequence[str]) -> None:
     columns = {term: column for column, term in enumerate(terms.fine)}
     for alternative in terms.alternatives:

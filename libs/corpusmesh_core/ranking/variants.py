@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from corpusmesh_core.ports.index import Candidate, Candidates
 from corpusmesh_core.ranking.options import RankingOptions
-from corpusmesh_core.ranking.scoring import RankedCandidate, rank_candidates
+from corpusmesh_core.ranking.scoring import RankedCandidate, in_order, raised, rank_candidates
 from corpusmesh_core.text import QueryTerms
 
 
@@ -62,7 +62,11 @@ def rank_variants(
             score = variant.weight * item.similarity
             if score > best.get(record_id, (0.0, 0))[0]:
                 best[record_id] = (score, place)
-    return in_order([_raised(item, best.get(item.candidate.record.record_id), options) for item in ranked])
+    lifted: list[RankedCandidate] = []
+    for item in ranked:
+        score, place = best.get(item.candidate.record.record_id, (0.0, 0))
+        lifted.append(raised(item, score, options, variant=place))
+    return in_order(lifted)
 
 
 def merge_ranked(ranked: Sequence[RankedCandidate], further: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
@@ -93,18 +97,6 @@ def merge_ranked(ranked: Sequence[RankedCandidate], further: Sequence[RankedCand
     return in_order(list(known.values()))
 
 
-def in_order(items: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
-    """Sort candidates as every stage must leave them.
-
-    Args:
-        items: Candidates.
-
-    Returns:
-        Those that are kept first, each group best first; equal scores stay in order.
-    """
-    return tuple(sorted(items, key=lambda item: (not item.is_kept, -item.explanation.order_score)))
-
-
 def _united(found: Candidates, variants: Sequence[VariantCandidates]) -> Candidates:
     """Give every candidate the question's scores."""
     items = {item.record.record_id: item for item in found.items}
@@ -118,6 +110,7 @@ def _united(found: Candidates, variants: Sequence[VariantCandidates]) -> Candida
         tuple(items.values()),
         document_count=informed.document_count,
         document_frequencies={term: count for part in parts for term, count in part.document_frequencies.items()},
+        has_vector_leg=any(part.has_vector_leg for part in parts),
     )
 
 
@@ -129,21 +122,3 @@ def _seen_by_question(item: Candidate) -> Candidate:
         cosine=item.reference_cosine,
         vector_rank=0,
     )
-
-
-def _raised(item: RankedCandidate, best: tuple[float, int] | None, options: RankingOptions) -> RankedCandidate:
-    if best is None:
-        return item
-    score, place = best
-    gain = score - (item.similarity - item.explanation.rank_feature)
-    if gain <= 0.0:
-        return item
-    similarity = item.similarity + gain
-    explanation = replace(
-        item.explanation,
-        similarity=similarity,
-        order_score=item.explanation.order_score + gain,
-        dropped_because=item.explanation.dropped_because if similarity < options.similarity_threshold else "",
-        variant=place,
-    )
-    return replace(item, explanation=explanation)

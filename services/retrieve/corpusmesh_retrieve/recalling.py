@@ -2,15 +2,25 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
-from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex, Reference, WordMatching
+from corpusmesh_core.ports.index import MAX_WINDOW, Candidates, RecallRequest, RecordIndex, Reference, WordMatching
 from corpusmesh_core.query import QueryVariant, SearchMode
-from corpusmesh_core.ranking import RankedCandidate, VariantCandidates, rank_variants
+from corpusmesh_core.ranking import (
+    RankedCandidate,
+    VariantCandidates,
+    derived_kinds,
+    lift_by_derived,
+    links_to_fetch,
+    rank_candidates,
+    rank_variants,
+)
+from corpusmesh_core.records import RecordKind
 from corpusmesh_core.text import QueryTerms, analyze_query
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
@@ -24,8 +34,11 @@ _REFRESH_SECONDS = 2.0
 _EMBED_SHARE_OF_DEADLINE = 0.4
 """Of the caller's time; the rest is for the full-text search, which must not fail because the model is slow."""
 _NO_TERMS = analyze_query("")
+_DERIVED = -1
+_MAX_LED_TO = 48
+"""Most chunks of one space that are read because derived records lead to them."""
 _log = get_logger(__name__)
-_Vector = NDArray[np.float32]
+Vector = NDArray[np.float32]
 
 
 class Recaller:
@@ -41,28 +54,30 @@ class Recaller:
         self._index = index
         self._embedder = embedder
 
-    async def embed(self, call: CallContext, outcome: SearchOutcome, variants: Sequence[QueryVariant]) -> None:
+    async def embed(
+        self, call: CallContext, outcome: SearchOutcome, variants: Sequence[QueryVariant]
+    ) -> list[Vector | None]:
         """Embed variants, those of each role in one call.
 
         Args:
             call: The call.
-            outcome: Gets their vectors behind those that it has, None for those that have none; the first vector of
-                all is the question's.
+            outcome: Gets the space of the vectors, and notes on why there are none.
             variants: The variants.
+
+        Returns:
+            A vector for each variant; None where there is none.
         """
-        vectors: list[_Vector | None] = [None] * len(variants)
+        vectors: list[Vector | None] = [None] * len(variants)
         places = [place for place, variant in enumerate(variants) if variant.by_vector and variant.text.strip()]
         # Without a view there is nothing to compare with: nobody read a knowledge base, and that is no failure.
         if outcome.views and outcome.plan.runs_vector and places:
             for place, vector in (await self._embedded(call, outcome, variants, places)).items():
                 vectors[place] = vector
-        if not outcome.variant_vectors:
-            outcome.query_vector = vectors[0] if vectors else None
-        outcome.variant_vectors.extend(vectors)
+        return vectors
 
     async def _embedded(
         self, call: CallContext, outcome: SearchOutcome, variants: Sequence[QueryVariant], places: Sequence[int]
-    ) -> dict[int, _Vector]:
+    ) -> dict[int, Vector]:
         is_alone = outcome.plan.mode is SearchMode.VECTOR
         spaces = {view.space_id for view in outcome.views}
         seconds = call.remaining_seconds()
@@ -104,65 +119,115 @@ class Recaller:
         ordered = [place for group in by_role for place in group]
         return dict(zip(ordered, (vector for result in found for vector in result.vectors), strict=True))
 
-    async def recall(self, call: CallContext, outcome: SearchOutcome, variants: Sequence[QueryVariant]) -> None:
-        """Search for variants that `embed` has embedded, all of them in one round trip to each space.
+    async def recall(
+        self,
+        call: CallContext,
+        outcome: SearchOutcome,
+        variants: Sequence[QueryVariant],
+        vectors: Sequence[Vector | None],
+    ) -> None:
+        """Search for variants, all of them in one round trip to each space.
+
+        Chunks that only derived records of the question lead to take a second one.
 
         Args:
             call: The call.
-            outcome: Gets the variants, unless it holds them already, and their candidates.
-            variants: The last ones that were embedded.
+            outcome: Gets the vectors and the candidates behind those that it has, and the variants that it does not
+                hold yet; all at once, so that several texts can be looked for at the same time.
+            variants: The variants.
+            vectors: What `embed` has made of them.
         """
-        first = len(outcome.variant_vectors) - len(variants)
-        found = await asyncio.gather(
-            *(self._recall(call, outcome, view, variants, outcome.variant_vectors[first:]) for view in outcome.views)
+        answers = await asyncio.gather(
+            *(self._recall(call, outcome, view, list(zip(variants, vectors, strict=True))) for view in outcome.views)
         )
-        outcome.found = [[*(outcome.found[place] if outcome.found else []), *own] for place, own in enumerate(found)]
-        outcome.unreachable.extend(leg for own in found for candidates in own for leg in candidates.incomplete_legs)
+        found = [candidates for candidates, _ in answers]
+        if variants is not outcome.variants:
+            outcome.variants.extend(variants)
+        outcome.variant_vectors.extend(vectors)
+        outcome.found = [[*old, *new] for old, new in zip(outcome.found or [[]] * len(found), found, strict=True)]
+        outcome.derived = outcome.derived or [derived for _, derived in answers]
+        outcome.unreachable.extend(leg for own in found for part in own for leg in part.incomplete_legs)
+
+    async def score(
+        self, call: CallContext, outcome: SearchOutcome, view: SpaceView, record_ids: Sequence[str]
+    ) -> Candidates:
+        """Score records by the question as recalled ones are.
+
+        Args:
+            call: The call.
+            outcome: A search whose question is embedded.
+            view: Where they are.
+            record_ids: Their ids; those that the request may not see, or of other kinds than the plan's, are left out.
+
+        Returns:
+            Candidates without ranks.
+        """
+        vector = outcome.query_vector if outcome.query_space_id == view.space_id else None
+        request = replace(
+            _request(outcome, view, terms=outcome.terms, vector=vector, kinds=outcome.plan.kinds),
+            record_ids=tuple(dict.fromkeys(record_ids))[:MAX_WINDOW],
+        )
+        [found] = await self._index.search(
+            call.identity.tenant_id, view.space_id, [request], timeout_seconds=call.remaining_seconds()
+        )
+        return found
 
     async def _recall(
         self,
         call: CallContext,
         outcome: SearchOutcome,
         view: SpaceView,
-        variants: Sequence[QueryVariant],
-        vectors: Sequence[_Vector | None],
-    ) -> list[Candidates]:
+        variants: Sequence[tuple[QueryVariant, Vector | None]],
+    ) -> tuple[list[Candidates], Candidates]:
+        """Search one space; returns the candidates of each variant, and what leads to further chunks."""
+        plan = outcome.plan
         found = [Candidates(()) for _ in variants]
         if view.visibility.is_empty:
-            return found
-        plan = outcome.plan
+            return found, Candidates(())
         is_comparable = outcome.query_space_id == view.space_id
-        filter_ = build_filter(view.visibility, plan.kinds)
-        question = outcome.terms if plan.runs_lexical else _NO_TERMS
-        reference = Reference(question, outcome.query_vector if is_comparable else None)
+        question = outcome.query_vector if is_comparable else None
+        reference = Reference(outcome.terms if plan.runs_lexical else _NO_TERMS, question)
         requests: dict[int, RecallRequest] = {}
-        for place, (variant, vector) in enumerate(zip(variants, vectors, strict=True)):
-            terms = terms_of(outcome, variant) if plan.runs_lexical and variant.by_words else _NO_TERMS
+        for place, (variant, vector) in enumerate(variants):
+            terms = terms_of(outcome, variant) if variant.by_words else _NO_TERMS
             own = vector if is_comparable else None
-            if terms.is_empty and own is None:
-                continue
-            requests[place] = RecallRequest(
-                terms=terms,
-                query_vector=own,
-                visibility=filter_,
-                knowledge_base_ids=view.knowledge_base_ids,
-                window=plan.window,
-                other_script_window=max(1, plan.window // 4) if plan.include_other_script else 0,
-                reference=None if variant is outcome.variants[0] else reference,
-                matching=WordMatching(
-                    plan.recall.minimum_match, plan.recall.proximity, gates_vectors=plan.recall.lexical_gate
-                ),
-            )
-        if requests:
-            answers = await self._index.search(
-                call.identity.tenant_id,
-                view.space_id,
-                list(requests.values()),
-                timeout_seconds=call.remaining_seconds(),
-            )
-            for place, candidates in zip(requests, answers, strict=True):
-                found[place] = candidates
-        return found
+            request = _request(outcome, view, terms=terms, vector=own, kinds=plan.kinds)
+            is_question = variant is outcome.variants[0]
+            if not request.terms.is_empty or own is not None:
+                requests[place] = request if is_question else replace(request, reference=reference)
+            if is_question and plan.recall.derived and (kinds := derived_kinds(plan.kinds)):
+                requests[_DERIVED] = _request(outcome, view, terms=terms, vector=own, kinds=kinds)
+        if not requests:
+            return found, Candidates(())
+        tenant_id, seconds = call.identity.tenant_id, call.remaining_seconds()
+        answers = await self._index.search(tenant_id, view.space_id, list(requests.values()), timeout_seconds=seconds)
+        by_place = dict(zip(requests, answers, strict=True))
+        derived = by_place.pop(_DERIVED, Candidates(()))
+        for place, candidates in by_place.items():
+            found[place] = candidates
+        if derived.items:
+            known = {item.record.record_id for candidates in found for item in candidates.items}
+            ranked = rank_candidates(derived, outcome.terms, plan.ranking_options())
+            missing = links_to_fetch(ranked, known, max_count=min(_MAX_LED_TO, plan.window))
+            if missing:
+                led_to = await self.score(call, outcome, view, missing)
+                found[0] = replace(found[0], items=(*found[0].items, *led_to.items))
+        return found, derived
+
+
+def _request(
+    outcome: SearchOutcome, view: SpaceView, *, terms: QueryTerms, vector: Vector | None, kinds: Sequence[RecordKind]
+) -> RecallRequest:
+    plan = outcome.plan
+    return RecallRequest(
+        terms=terms if plan.runs_lexical else _NO_TERMS,
+        query_vector=vector,
+        visibility=build_filter(view.visibility, kinds),
+        knowledge_base_ids=view.knowledge_base_ids,
+        window=plan.window,
+        other_script_window=max(1, plan.window // 4) if plan.include_other_script else 0,
+        matching=WordMatching(plan.recall.minimum_match, plan.recall.proximity, gates_vectors=plan.recall.lexical_gate),
+    )
 
 
 def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
@@ -176,12 +241,15 @@ def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
     """
     options = outcome.plan.ranking_options()
     ranked: list[RankedCandidate] = []
-    for found in outcome.found:
+    for found, derived in zip(outcome.found, outcome.derived, strict=True):
         parts = [
             VariantCandidates(candidates, terms_of(outcome, variant), variant.weight)
             for variant, candidates in zip(outcome.variants, found, strict=True)
         ]
-        ranked += rank_variants(parts[0], parts[1:], options, rank_features=outcome.rank_features)
+        own = rank_variants(parts[0], parts[1:], options, rank_features=outcome.rank_features)
+        if derived.items:
+            own = lift_by_derived(own, rank_candidates(derived, outcome.terms, options), options)
+        ranked += own
     if len(outcome.found) < 2:
         return tuple(ranked)
     # Spaces cannot be compared by cosine alone; similarity is absolute, so it joins them.

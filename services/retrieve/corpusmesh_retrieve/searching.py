@@ -1,5 +1,6 @@
 """One search from the first to the last stage, on one snapshot of each knowledge base."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import SnapshotStore
 from corpusmesh_core.query import QueryVariant, VariantOrigin
-from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.ranking import RankedCandidate, in_order, rank_candidates
 from corpusmesh_core.text import analyze_query
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.recalling import MAX_VARIANTS, Recaller, rank_found
@@ -82,10 +83,12 @@ class Searcher:
         if outcome.variants[0].text != outcome.question:
             outcome.variants[0] = replace(outcome.variants[0], text=outcome.question)
         del outcome.variants[MAX_VARIANTS:]
+        outcome.found, outcome.derived, outcome.variant_vectors = [], [], []
         with timed_stage(outcome, "embed"):
-            await self._recaller.embed(call, outcome, outcome.variants)
+            vectors = await self._recaller.embed(call, outcome, outcome.variants)
+            outcome.query_vector = vectors[0]
         with timed_stage(outcome, "recall"):
-            await self._recaller.recall(call, outcome, outcome.variants)
+            await self._recaller.recall(call, outcome, outcome.variants, vectors)
         await run_stages(self._stages.features, call, outcome)
         with timed_stage(outcome, "score"):
             outcome.ranked = rank_found(outcome)
@@ -111,9 +114,8 @@ class Searcher:
         wanted = [variant for variant in variants if variant.text.strip()][: MAX_VARIANTS - 1]
         if not wanted:
             return ()
-        await self._recaller.embed(call, outcome, wanted)
-        await self._recaller.recall(call, outcome, wanted)
-        outcome.variants.extend(wanted)
+        vectors = await self._recaller.embed(call, outcome, wanted)
+        await self._recaller.recall(call, outcome, wanted, vectors)
         further = {
             item.record.record_id
             for found in outcome.found
@@ -121,3 +123,36 @@ class Searcher:
             for item in candidates.items
         }
         return tuple(item for item in rank_found(outcome) if item.candidate.record.record_id in further)
+
+    async def score_records(
+        self, call: CallContext, outcome: SearchOutcome, record_ids: Sequence[str]
+    ) -> tuple[RankedCandidate, ...]:
+        """Score records that something else than recall has named, such as a table of contents, on the same snapshot.
+
+        Args:
+            call: The call.
+            outcome: A search that has recalled.
+            record_ids: Their ids.
+
+        Returns:
+            Those that the request may see and whose kind the plan asks for, as comparable with `outcome.ranked` as
+            the results of `recall_more`.
+
+        Raises:
+            UnavailableError: If the index does not answer.
+        """
+        options = outcome.plan.ranking_options()
+        found = await asyncio.gather(
+            *(
+                self._recaller.score(call, outcome, view, record_ids)
+                for view in outcome.views
+                if record_ids and not view.visibility.is_empty
+            )
+        )
+        return in_order(
+            [
+                item
+                for part in found
+                for item in rank_candidates(part, outcome.terms, options, rank_features=outcome.rank_features)
+            ]
+        )

@@ -1,0 +1,143 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from corpusmesh_core.ports.index import Candidate, Candidates
+from corpusmesh_core.ranking import (
+    Fusion,
+    RankedCandidate,
+    RankingOptions,
+    VariantCandidates,
+    merge_ranked,
+    rank_candidates,
+    rank_variants,
+)
+from corpusmesh_core.records import Ordinal, Record, RecordKind
+from corpusmesh_core.text import analyze_query
+
+OPTIONS = RankingOptions()
+QUESTION = analyze_query("alpha beta")
+
+
+def _candidate(record_id: str, text: str, cosine: float | None, *, asked: float | None = None) -> Candidate:
+    record = Record(record_id, RecordKind.CHUNK, "kb", Ordinal(1), (Ordinal(1),), text)
+    return Candidate(
+        record,
+        text,
+        script="spaced",
+        lexical_score=1.0,
+        lexical_rank=1,
+        cosine=cosine,
+        vector_rank=1,
+        reference_cosine=asked,
+        reference_lexical_score=None if asked is None else 0.5,
+    )
+
+
+def _found(*items: Candidate) -> Candidates:
+    return Candidates(items, has_vector_leg=True)
+
+
+def _ids(ranked: tuple[RankedCandidate, ...]) -> list[str]:
+    return [item.candidate.record.record_id for item in ranked]
+
+
+DIRECT = VariantCandidates(_found(_candidate("good", "alpha beta", 0.9), _candidate("poor", "gamma", 0.75)), QUESTION)
+
+
+def test_a_candidate_of_a_variant_alone_is_scored_by_the_question() -> None:
+    variant = VariantCandidates(_found(_candidate("new", "alpha", 0.99, asked=0.8)), analyze_query("delta"), weight=0.1)
+    ranked = rank_variants(DIRECT, [variant], OPTIONS)
+    [new] = [item for item in ranked if item.candidate.record.record_id == "new"]
+    same = rank_candidates(_found(_candidate("new", "alpha", 0.8)), QUESTION, OPTIONS)[0]
+    assert new.similarity == pytest.approx(same.similarity)
+    assert new.explanation.variant == 0
+    assert new.explanation.lexical.raw == 0.5
+    assert new.explanation.lexical.is_filled_in
+    assert new.explanation.vector.is_filled_in
+
+
+def test_a_variant_lifts_what_it_fits_better_and_names_itself() -> None:
+    terms = analyze_query("gamma")
+    other = VariantCandidates(_found(), analyze_query("x"))
+    variant = VariantCandidates(_found(_candidate("poor", "gamma", 0.95, asked=0.75)), terms, weight=0.8)
+    ranked = rank_variants(DIRECT, [other, variant], OPTIONS)
+    own = rank_candidates(variant.candidates, terms, OPTIONS)[0].similarity
+    [lifted] = [item for item in ranked if item.candidate.record.record_id == "poor"]
+    assert lifted.similarity == pytest.approx(0.8 * own)
+    assert lifted.explanation.variant == 2
+
+
+@pytest.mark.parametrize("fusion", list(Fusion))
+def test_no_variant_takes_similarity_or_score_from_a_direct_hit(fusion: Fusion) -> None:
+    rng = np.random.default_rng(20261130)
+    options = RankingOptions(fusion)
+    for _ in range(50):
+        direct = VariantCandidates(
+            _found(*(_candidate(f"r{i}", "alpha" if i % 2 else "beta", float(rng.uniform(0.7, 1))) for i in range(8))),
+            QUESTION,
+        )
+        variants = [
+            VariantCandidates(
+                _found(
+                    *(
+                        _candidate(f"r{i}", "gamma", float(rng.uniform(0.7, 1)), asked=float(rng.uniform(0.7, 1)))
+                        for i in rng.choice(16, size=6, replace=False)
+                    )
+                ),
+                analyze_query("gamma delta"),
+                weight=float(rng.uniform(0.1, 1.0)),
+            )
+            for _ in range(2)
+        ]
+        union = rank_variants(direct, [replace(variant, weight=1e-9) for variant in variants], options)
+        before = {item.candidate.record.record_id: item.explanation for item in union}
+        for item in rank_variants(direct, variants, options):
+            old = before[item.candidate.record.record_id]
+            assert item.explanation.similarity >= old.similarity - 1e-9
+            assert item.explanation.order_score - old.order_score == pytest.approx(
+                item.explanation.similarity - old.similarity
+            )
+
+
+def test_without_variants_the_order_is_that_of_the_question() -> None:
+    assert rank_variants(DIRECT, [], OPTIONS) == rank_candidates(DIRECT.candidates, QUESTION, OPTIONS)
+
+
+def test_rank_features_add_to_what_a_variant_found() -> None:
+    variant = VariantCandidates(_found(_candidate("poor", "gamma", 0.95, asked=0.75)), analyze_query("gamma"))
+    plain = rank_variants(DIRECT, [variant], OPTIONS)
+    tagged = rank_variants(DIRECT, [variant], OPTIONS, rank_features={"poor": 0.05})
+    by_id = {item.candidate.record.record_id: item for item in plain}
+    for item in tagged:
+        expected = by_id[item.candidate.record.record_id].similarity
+        gain = 0.05 if item.candidate.record.record_id == "poor" else 0.0
+        assert item.similarity == pytest.approx(expected + gain)
+
+
+def test_a_dropped_candidate_comes_back_where_a_variant_lifts_it_over_the_threshold() -> None:
+    options = RankingOptions(similarity_threshold=0.4)
+    assert not rank_variants(DIRECT, [], options)[1].is_kept
+    variant = VariantCandidates(_found(_candidate("poor", "gamma", 0.95, asked=0.75)), analyze_query("gamma"))
+    assert all(item.is_kept for item in rank_variants(DIRECT, [variant], options))
+
+
+def test_merging_keeps_each_record_once_with_its_higher_score_and_all_it_was_joined_with() -> None:
+    ranked = rank_candidates(
+        _found(_candidate("a", "alpha", 0.8), _candidate("b", "alpha beta", 0.9)), QUESTION, OPTIONS
+    )
+    joined = tuple(
+        replace(item, merged_record_ids=("part",)) if item.candidate.record.record_id == "a" else item
+        for item in ranked
+    )
+    further = rank_candidates(
+        _found(_candidate("a", "alpha beta", 0.99), _candidate("part", "beta", 0.8), _candidate("c", "x", 0.7)),
+        QUESTION,
+        OPTIONS,
+    )
+    merged = merge_ranked(joined, further)
+    assert _ids(merged) == ["a", "b", "c"]
+    assert merged[0].merged_record_ids == ("part",)
+    assert merged[0].similarity == max(item.similarity for item in further)
+    assert merge_ranked(merged, further) == merged
