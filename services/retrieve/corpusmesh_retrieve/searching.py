@@ -6,21 +6,20 @@ from dataclasses import replace
 
 from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import RecordIndex
-from corpusmesh_core.ports.metadata import SnapshotStore
 from corpusmesh_core.query import QueryVariant, VariantOrigin
 from corpusmesh_core.ranking import RankedCandidate, in_order, rank_candidates
 from corpusmesh_core.text import analyze_query
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.recalling import MAX_VARIANTS, Recaller, rank_found
 from corpusmesh_retrieve.stages import SearchStages, run_stages, timed_stage
-from corpusmesh_retrieve.viewing import Viewer
+from corpusmesh_retrieve.viewing import SnapshotReader, Viewer
 from corpusmesh_runtime.context import CallContext
 
 
 class Searcher:
     """Runs searches."""
 
-    def __init__(self, snapshots: SnapshotStore, index: RecordIndex, embedder: Embedder, stages: SearchStages) -> None:
+    def __init__(self, snapshots: SnapshotReader, index: RecordIndex, embedder: Embedder, stages: SearchStages) -> None:
         """Create the searcher.
 
         Args:

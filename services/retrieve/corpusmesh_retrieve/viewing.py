@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from pyroaring import BitMap, FrozenBitMap
 
-from corpusmesh_core.ports.metadata import SnapshotStore
-from corpusmesh_core.tenancy import MetadataFilter, VisibilityInputs, visible_bitmap
+from corpusmesh_core.tenancy import Identity, MetadataFilter, VisibilityInputs, visible_bitmap
 from corpusmesh_core.visibility import Visibility
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
@@ -16,10 +16,25 @@ Look = Callable[[CallContext, SearchOutcome], Awaitable[None]]
 """Finds out what a search may see."""
 
 
+class SnapshotReader(Protocol):
+    """What a search needs of a `SnapshotStore`."""
+
+    async def visibility_inputs(
+        self,
+        identity: Identity,
+        knowledge_base_id: str,
+        *,
+        snapshot_id: int | None = None,
+        metadata_filter: MetadataFilter | None = None,
+    ) -> VisibilityInputs:
+        """See `SnapshotStore`."""
+        ...
+
+
 class Viewer:
     """Asks the metadata store what a search may see."""
 
-    def __init__(self, snapshots: SnapshotStore) -> None:
+    def __init__(self, snapshots: SnapshotReader) -> None:
         """Create it.
 
         Args:
