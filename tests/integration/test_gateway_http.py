@@ -198,9 +198,19 @@ async def test_stream_is_json_lines_by_default_and_events_where_asked_for(http: 
     assert [json.loads(line)["sequence"] for line in lines.text.splitlines()] == ["1", "2", "3"]
     events = await http.post("/v1/questions:answer", json={"question": "一"}, headers={"Accept": "text/event-stream"})
     assert events.headers["content-type"].startswith("text/event-stream")
-    blocks = events.text.strip().split("\n\n")
-    assert json.loads(blocks[0].removeprefix("data: "))["textDelta"] == "about 一\n\nsecond line"
-    assert json.loads(blocks[1].removeprefix("data: "))["summary"]["text"] == "done"
+    blocks = [dict(line.split(": ", 1) for line in block.split("\n")) for block in events.text.strip().split("\n\n")]
+    assert [(block["id"], block["event"]) for block in blocks] == [("1", "textDelta"), ("2", "summary")]
+    assert json.loads(blocks[0]["data"])["textDelta"] == "about 一\n\nsecond line"
+    assert json.loads(blocks[1]["data"])["summary"]["text"] == "done"
+    watched = await http.get("/v1/knowledgeBases/a/runs/r:watch", headers={"Accept": "text/event-stream"})
+    assert [line for line in watched.text.splitlines() if not line.startswith("data")] == [
+        "id: 1",
+        "",
+        "id: 2",
+        "",
+        "id: 3",
+        "",
+    ]
 
 
 async def test_stream_that_fails_midway_ends_with_the_error(http: httpx.AsyncClient) -> None:

@@ -185,7 +185,43 @@ class Canned:
         if name == "endless":
             await self._hang()
 
+    async def ListKnowledgeBases(self, request: Any, context: Any) -> Any:
+        tenant_id = require_call().identity.tenant_id
+        bases = [
+            kb_pb.KnowledgeBase(
+                name=f"knowledgeBases/{tenant_id}-{number}", display_name=f"KB {number}", owner="users/o"
+            )
+            for number in range(3)
+        ]
+        start = int(request.page_token or 0)
+        more = str(start + 2) if start + 2 < len(bases) else ""
+        return kb_pb.ListKnowledgeBasesResponse(knowledge_bases=bases[start : start + 2], next_page_token=more)
+
     async def AnswerQuestion(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        if any(name.endswith("/missing") for name in request.knowledge_bases):
+            raise NotFoundError("KNOWLEDGE_BASE_NOT_FOUND", "no such thing", knowledge_base="missing")
+        match request.question:
+            case "busy":
+                raise OverloadedError("ANSWERS_BUSY", "too many answers", retry_delay_seconds=7)
+            case "away":
+                raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer")
+            case "cited" | "breaking" | "endless":
+                citation = cited_evidence()
+                yield answer_pb.AnswerQuestionResponse(evidence=answer_pb.EvidenceList(evidence=[citation]))
+                yield answer_pb.AnswerQuestionResponse(text_delta="The sky ")
+                yield answer_pb.AnswerQuestionResponse(text_delta="is blue [ID:7]. END of it")
+                if request.question == "breaking":
+                    raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer")
+                if request.question == "endless":
+                    await self._hang()
+                summary = answer_pb.AnswerSummary(
+                    text="The sky is blue [ID:7]. END of it",
+                    citations=[citation],
+                    method=answer_pb.AnswerSummary.METHOD_MODEL,
+                    notes=["a note"],
+                )
+                yield answer_pb.AnswerQuestionResponse(summary=summary)
+                return
         yield answer_pb.AnswerQuestionResponse(text_delta=f"about {request.question}\n\nsecond line")
         yield answer_pb.AnswerQuestionResponse(summary=answer_pb.AnswerSummary(text="done"))
 
@@ -213,9 +249,11 @@ class GatewayMesh:
     def stores(self) -> GatewayStores:
         return stores_of(self.members)
 
-    def key(self, role: Role = Role.EDITOR, scope: Scope = Scope.WRITE, *, user_id: str = "") -> str:
+    def key(
+        self, role: Role = Role.EDITOR, scope: Scope = Scope.WRITE, *, user_id: str = "", tenant_id: str = TENANT
+    ) -> str:
         """Make a user of a role, if there is none of that name, and a key of it."""
-        return make_member_key(self.members, role, scope, user_id=user_id)
+        return make_member_key(self.members, role, scope, user_id=user_id, tenant_id=tenant_id)
 
     def channel(self) -> grpc.aio.Channel:
         return grpc.aio.insecure_channel(
@@ -227,20 +265,35 @@ class GatewayMesh:
         return f"http://127.0.0.1:{self.gateway.http_port}"
 
 
+def cited_evidence() -> answer_pb.Citation:
+    """What the canned answer to "cited" cites."""
+    version = "knowledgeBases/a/documents/d/versions/2"
+    hit = retrieval_pb.SearchHit(
+        record_id="r1",
+        document="knowledgeBases/a/documents/d",
+        title="Optics",
+        text="Light of short waves is scattered more.",
+        token_count=9,
+        position=4,
+    )
+    hit.place.version, hit.place.page, hit.place.display_name = version, 3, "optics.pdf"
+    return answer_pb.Citation(marker=7, hit=hit)
+
+
 def stores_of(members: Members) -> GatewayStores:
     return GatewayStores(MemoryTenants(members), MemoryKeys(members), MemoryAudit(members))
 
 
-def make_member_key(members: Members, role: Role, scope: Scope, *, user_id: str = "") -> str:
+def make_member_key(members: Members, role: Role, scope: Scope, *, user_id: str = "", tenant_id: str = TENANT) -> str:
     from datetime import UTC, datetime
 
     from corpusmesh_core.tenancy.members import ApiKey, User
 
     user_id = user_id or role.name.lower()
     now = datetime.now(UTC)
-    members.users.setdefault((TENANT, user_id), User(TENANT, user_id, "", role, ("staff",), False, now))
+    members.users.setdefault((tenant_id, user_id), User(tenant_id, user_id, "", role, ("staff",), False, now))
     key = new_key(secrets.token_bytes)
-    members.keys[key.key_id] = ApiKey(TENANT, key.key_id, user_id, scope, now), key.secret_sha256
+    members.keys[key.key_id] = ApiKey(tenant_id, key.key_id, user_id, scope, now), key.secret_sha256
     return key.text
 
 

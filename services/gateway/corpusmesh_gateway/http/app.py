@@ -29,6 +29,7 @@ from corpusmesh_gateway.http.routes import Binding, MethodNotAllowedError, Route
 from corpusmesh_gateway.http.streams import original_response, picture_response, stream_response
 from corpusmesh_gateway.http.transcoding import build_request, to_json
 from corpusmesh_gateway.http.uploads import form_messages, raw_messages, send_upload
+from corpusmesh_gateway.openai.endpoint import OpenAIEndpoint
 from corpusmesh_runtime.status import to_status
 
 UPLOAD_METHOD = "/corpusmesh.ingest.v1.DocumentService/UploadDocuments"
@@ -76,6 +77,7 @@ class HttpGateway:
         routes: list[BaseRoute] = [
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
+            *OpenAIEndpoint(self._routes, self._loopback, self._settings).routes(),
             Route("/v1/{path:path}", self._call, methods=_ALL_METHODS),
         ]
         if self._settings.docs_enabled:

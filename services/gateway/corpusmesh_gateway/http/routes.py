@@ -75,6 +75,23 @@ class RouteTable:
         """All bindings, in the contract's order."""
         return self._bindings
 
+    def binding(self, full_method: str) -> Binding:
+        """Give the binding of a method.
+
+        Args:
+            full_method: `/package.Service/Method`.
+
+        Returns:
+            Its first binding.
+
+        Raises:
+            FailedPreconditionError: If members may not call it.
+        """
+        for binding in self._bindings:
+            if binding.full_method == full_method:
+                return binding
+        raise FailedPreconditionError("METHOD_NOT_OPEN", f"{full_method} has no path", method=full_method)
+
     def find(self, http_method: str, raw_path: str) -> tuple[Binding, Mapping[str, str]]:
         """Find the binding of a request.
 
