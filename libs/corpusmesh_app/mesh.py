@@ -10,6 +10,8 @@ from functools import partial
 from typing import Final
 
 from corpusmesh.retrieve.v1.conversation_service_pb2_grpc import add_ConversationServiceServicer_to_server
+from corpusmesh.retrieve.v1.evaluation_service_pb2_grpc import add_EvaluationServiceServicer_to_server
+from corpusmesh.retrieve.v1.ledger_service_pb2_grpc import add_LedgerServiceServicer_to_server
 from corpusmesh.retrieve.v1.research_service_pb2_grpc import add_ResearchServiceServicer_to_server
 from corpusmesh.retrieve.v1.vocabulary_service_pb2_grpc import add_VocabularyServiceServicer_to_server
 from corpusmesh_adapters.parsers import ParserPool
@@ -22,13 +24,16 @@ from corpusmesh_app.wiring import (
     database_settings,
     embedding_backend,
     embedding_tokenizer,
+    evaluation_store,
     gateway_stores,
+    golden_set_store,
     identity_signer,
     make_rng,
     open_adapters,
     page_embedding_backend,
     password_sealer,
     rerank_backend,
+    retrieval_store,
     vocabulary_store,
     web_source,
 )
@@ -44,13 +49,16 @@ from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.asking import ModelBudget, ModelSession
 from corpusmesh_retrieve.assembling import assembly_stages
 from corpusmesh_retrieve.conversing import ConversationHandlers, Conversations, ConversationTools
+from corpusmesh_retrieve.evaluating.handlers import EvaluationHandlers, EvaluationTools
+from corpusmesh_retrieve.ledger import LedgerHandlers, Recorder, Replayer
+from corpusmesh_retrieve.features import feature_stages
 from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
 from corpusmesh_retrieve.researching.handlers import ResearchHandlers, ResearchTools
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_retrieve.stages import SearchStages
 from corpusmesh_retrieve.understanding import UnderstandingTools, knowledge_base_router, understanding_stages
-from corpusmesh_retrieve.viewing import Viewer
+from corpusmesh_retrieve.viewing import SnapshotReader, Viewer
 from corpusmesh_retrieve.vocabulary.handlers import VocabularyHandlers
 from corpusmesh_retrieve.vocabulary.reading import VocabularyReader
 from corpusmesh_runtime.identity import IdentitySigner
@@ -205,21 +213,26 @@ class Process:
         )
         vocabularies = vocabulary_store(adapters.database)
         words = VocabularyReader(vocabularies)
-        understanding = UnderstandingTools(
-            Viewer(stores.snapshots), stores.index, stores.embedder, words, partial(datetime.now, UTC)
-        )
-        stages = SearchStages(
-            route=knowledge_base_router(understanding, stores.knowledge_bases).route,
-            understanding=understanding_stages(understanding),
-            assembly=assembly_stages(
-                stores.index,
-                stores.embedder,
-                adapters.embedder,
-                between=(pages,),
-                compress_by_model=settings.retrieve.compress_by_model,
-            ),
-        )
-        searcher = Searcher(stores.snapshots, stores.index, stores.embedder, stages)
+
+        def make_searcher(reader: SnapshotReader) -> Searcher:
+            understanding = UnderstandingTools(
+                Viewer(reader), stores.index, stores.embedder, words, partial(datetime.now, UTC)
+            )
+            stages = SearchStages(
+                route=knowledge_base_router(understanding, stores.knowledge_bases).route,
+                understanding=understanding_stages(understanding),
+                features=feature_stages(reader, stores.index),
+                assembly=assembly_stages(
+                    stores.index,
+                    stores.embedder,
+                    adapters.embedder,
+                    between=(pages,),
+                    compress_by_model=settings.retrieve.compress_by_model,
+                ),
+            )
+            return Searcher(reader, stores.index, stores.embedder, stages)
+
+        searcher = make_searcher(stores.snapshots)
         conversations = ConversationTools(
             conversation_store(adapters.database),
             stores.snapshots,
@@ -232,20 +245,46 @@ class Process:
         answerer = Answerer(stores.embedder, chat, make_rng)
         bounds = ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds)
         research = ResearchTools(searcher, answerer, web, open_session, chat is not None, bounds)
-        answers = AnswerHandlers(
-            searcher,
-            answerer,
-            settings.retrieve,
-            bounds,
-            open_session,
-            Conversations(conversations),
+        ledger = retrieval_store(adapters.database)
+        recorder = Recorder(ledger)
+
+        def make_answers(recorder: Recorder | None) -> AnswerHandlers:
+            return AnswerHandlers(
+                searcher,
+                answerer,
+                settings.retrieve,
+                bounds,
+                open_session,
+                Conversations(conversations),
+                recorder,
+            )
+
+        window = settings.retrieve.candidate_window
+        replayer = Replayer(searcher, stores.snapshots, open_session, default_window=window)
+        evaluated_answers = make_answers(None)
+        evaluation = EvaluationTools(
+            golden_sets=golden_set_store(adapters.database),
+            evaluations=evaluation_store(adapters.database),
+            snapshots=stores.snapshots,
+            index=stores.index,
+            make_searcher=make_searcher,
+            open_session=open_session,
+            answer=lambda request: evaluated_answers.AnswerQuestion(request, None),
+            make_rng=make_rng,
+            default_window=window,
         )
         service = RetrieveService(
             settings.retrieve,
             searcher=searcher,
-            answers=answers,
+            answers=make_answers(recorder),
+            recorder=recorder,
             servicers=(
                 partial(add_ConversationServiceServicer_to_server, ConversationHandlers(conversations)),
+                partial(add_LedgerServiceServicer_to_server, LedgerHandlers(ledger, replayer)),
+                partial(
+                    add_EvaluationServiceServicer_to_server,
+                    EvaluationHandlers(evaluation, settings.retrieve.evaluation),
+                ),
                 partial(add_ResearchServiceServicer_to_server, ResearchHandlers(research, settings.retrieve)),
                 partial(add_VocabularyServiceServicer_to_server, VocabularyHandlers(vocabularies, words, stores.audit)),
             ),

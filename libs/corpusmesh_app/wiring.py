@@ -37,10 +37,13 @@ from corpusmesh_adapters.postgres import (
     PostgresChunkEditStore,
     PostgresConversationStore,
     PostgresDocumentStore,
+    PostgresEvaluationStore,
+    PostgresGoldenSetStore,
     PostgresIdempotencyStore,
     PostgresKeyStore,
     PostgresKnowledgeBaseStore,
     PostgresPurgeStore,
+    PostgresRetrievalStore,
     PostgresRunStore,
     PostgresSnapshotStore,
     PostgresSourceStore,
@@ -56,9 +59,11 @@ from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.conversations import ConversationStore
 from corpusmesh_core.ports.embedding import Embedder, EmbeddingBackend
+from corpusmesh_core.ports.golden_sets import EvaluationStore, GoldenSetStore
 from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
-from corpusmesh_core.ports.vocabulary import VocabularyStore
 from corpusmesh_core.ports.reranking import RerankBackend
+from corpusmesh_core.ports.retrievals import RetrievalStore
+from corpusmesh_core.ports.vocabulary import VocabularyStore
 from corpusmesh_core.ports.web_search import WebSearch
 from corpusmesh_embed.config import BackendKind, RerankProtocol
 from corpusmesh_embed.module import EMBED_SERVICE_NAMES
@@ -188,6 +193,42 @@ def conversation_store(database: Database) -> ConversationStore:
         The store.
     """
     return PostgresConversationStore(database)
+
+
+def retrieval_store(database: Database) -> RetrievalStore:
+    """Make the ledger of retrievals.
+
+    Args:
+        database: The metadata store.
+
+    Returns:
+        The store.
+    """
+    return PostgresRetrievalStore(database)
+
+
+def golden_set_store(database: Database) -> GoldenSetStore:
+    """Make the store of golden sets.
+
+    Args:
+        database: The metadata store.
+
+    Returns:
+        The store.
+    """
+    return PostgresGoldenSetStore(database)
+
+
+def evaluation_store(database: Database) -> EvaluationStore:
+    """Make the store of evaluations.
+
+    Args:
+        database: The metadata store.
+
+    Returns:
+        The store.
+    """
+    return PostgresEvaluationStore(database)
 
 
 def vocabulary_store(database: Database) -> VocabularyStore:

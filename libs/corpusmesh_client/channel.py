@@ -20,6 +20,8 @@ from corpusmesh.ingest.v1 import (
 from corpusmesh.retrieve.v1 import (
     answer_service_pb2,
     conversation_service_pb2,
+    evaluation_service_pb2,
+    ledger_service_pb2,
     research_service_pb2,
     retrieval_service_pb2,
     vocabulary_service_pb2,
@@ -34,6 +36,8 @@ _FILES: tuple[FileDescriptor, ...] = (
     source_service_pb2.DESCRIPTOR,
     answer_service_pb2.DESCRIPTOR,
     conversation_service_pb2.DESCRIPTOR,
+    evaluation_service_pb2.DESCRIPTOR,
+    ledger_service_pb2.DESCRIPTOR,
     research_service_pb2.DESCRIPTOR,
     retrieval_service_pb2.DESCRIPTOR,
     vocabulary_service_pb2.DESCRIPTOR,

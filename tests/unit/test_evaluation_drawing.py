@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusmesh_core.evaluation.drawing import (
+from corpusmesh_core.enrichment.golden_questions import (
     DrawnQuestion,
     Passage,
     distinct_questions,

@@ -18,6 +18,8 @@ from corpusmesh.ingest.v1 import (  # noqa: F401
 from corpusmesh.retrieve.v1 import (  # noqa: F401
     answer_service_pb2,
     conversation_service_pb2,
+    evaluation_service_pb2,
+    ledger_service_pb2,
     research_service_pb2,
     retrieval_service_pb2,
     vocabulary_service_pb2,
@@ -53,6 +55,8 @@ UPSTREAM_SERVICES: Mapping[str, tuple[str, ...]] = {
         "corpusmesh.retrieve.v1.RetrievalService",
         "corpusmesh.retrieve.v1.AnswerService",
         "corpusmesh.retrieve.v1.ConversationService",
+        "corpusmesh.retrieve.v1.EvaluationService",
+        "corpusmesh.retrieve.v1.LedgerService",
         "corpusmesh.retrieve.v1.ResearchService",
         "corpusmesh.retrieve.v1.VocabularyService",
     ),

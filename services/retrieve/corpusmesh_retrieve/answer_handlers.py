@@ -15,7 +15,8 @@ from corpusmesh_retrieve.asking import SessionOpener
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.conversing import AnswerOrigin, Conversations, ConversationTurn
 from corpusmesh_retrieve.convert import hit_to_wire, metadata_of
-from corpusmesh_retrieve.outcome import SearchRequest
+from corpusmesh_retrieve.ledger import Recorder
+from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of, snapshot_names
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.context import CallContext, require_call
@@ -49,6 +50,7 @@ class AnswerHandlers(AnswerServiceServicer):
         bounds: ModelBounds,
         open_session: SessionOpener,
         conversations: Conversations,
+        recorder: Recorder | None = None,
     ) -> None:
         """Create the handlers.
 
@@ -59,6 +61,7 @@ class AnswerHandlers(AnswerServiceServicer):
             bounds: Bounds of the language model.
             open_session: Gives a request its access to the language model.
             conversations: Gives a question what came before it, and keeps what becomes of it.
+            recorder: Records searches of knowledge bases that keep a ledger; None to record nothing.
         """
         self._open_session = open_session
         self._searcher = searcher
@@ -66,6 +69,7 @@ class AnswerHandlers(AnswerServiceServicer):
         self._settings = settings
         self._bounds = bounds
         self._conversations = conversations
+        self._recorder = recorder
         self._open_count = 0
 
     async def AnswerQuestion(  # noqa: N802 - named by the contract
@@ -127,6 +131,7 @@ class AnswerHandlers(AnswerServiceServicer):
                 history=turn.history,
             ),
         )
+        retrieval = await self._record(call, request, outcome, options)
         result = self._answerer.gather(request.question, outcome, options)
         result.notes.extend(outcome.notes)
         hits = {item.candidate.record.record_id: item for item in outcome.kept}
@@ -156,9 +161,28 @@ class AnswerHandlers(AnswerServiceServicer):
             abstained=result.abstained,
             dropped_marker_count=result.dropped_marker_count,
             notes=result.notes,
+            retrieval=retrieval,
         )
         turn.finish(summary)
         yield answer_pb.AnswerQuestionResponse(summary=summary)
+
+    async def _record(
+        self,
+        call: CallContext,
+        request: answer_pb.AnswerQuestionRequest,
+        outcome: SearchOutcome,
+        options: AnswerOptions,
+    ) -> str:
+        if self._recorder is None:
+            return ""
+        return await self._recorder.record(
+            call,
+            request.plan,
+            outcome,
+            outcome.kept[: options.evidence_count],
+            page_size=options.evidence_count,
+            is_answer=True,
+        )
 
     def _options(self, request: answer_pb.AnswerQuestionRequest) -> AnswerOptions:
         tokens = request.max_evidence_tokens or self._settings.max_evidence_tokens

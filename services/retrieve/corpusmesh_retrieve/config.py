@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from corpusmesh_retrieve.conversing.config import ConversationSettings
+from corpusmesh_retrieve.evaluating.config import EvaluationSettings
 from corpusmesh_runtime.config import Section, ServerSettings
 
 
@@ -27,5 +28,7 @@ class RetrieveSettings(Section):
     """Answers made at once; one more is refused with RESOURCE_EXHAUSTED."""
     max_concurrent_researches: int = Field(default=8, ge=1)
     """Researches under way at once; one more is refused with RESOURCE_EXHAUSTED."""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """What golden sets may cost."""
     conversations: ConversationSettings = ConversationSettings()
     """What a user may keep of conversations."""

@@ -19,6 +19,7 @@ from corpusmesh_retrieve.convert import (
     snapshots_of,
 )
 from corpusmesh_retrieve.explaining import explanation_to_wire
+from corpusmesh_retrieve.ledger import Recorder
 from corpusmesh_retrieve.outcome import SearchRequest
 from corpusmesh_retrieve.paging import SearchPosition, fingerprint_of, make_search_token, read_search_token
 from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of, snapshot_names
@@ -30,14 +31,18 @@ from corpusmesh_runtime.retrieval_plans import make_plan
 class RetrievalHandlers(RetrievalServiceServicer):
     """Searches."""
 
-    def __init__(self, searcher: Searcher, settings: RetrieveSettings, open_session: SessionOpener) -> None:
+    def __init__(
+        self, searcher: Searcher, settings: RetrieveSettings, open_session: SessionOpener, recorder: Recorder
+    ) -> None:
         """Create the handlers.
 
         Args:
             searcher: Runs searches.
             settings: Defaults and bounds.
             open_session: Gives a request its access to the language model.
+            recorder: Records searches of knowledge bases that keep a ledger.
         """
+        self._recorder = recorder
         self._searcher = searcher
         self._settings = settings
         self._open_session = open_session
@@ -77,6 +82,9 @@ class RetrievalHandlers(RetrievalServiceServicer):
             more = make_search_token(
                 fingerprint, SearchPosition(page.next_offset, outcome.snapshots, outcome.plan.window)
             )
+        retrieval = ""
+        if position.offset == 0:
+            retrieval = await self._recorder.record(call, request.plan, outcome, page.items, page_size=page_size)
         return pb.SearchChunksResponse(
             hits=[hit_to_wire(item) for item in page.items],
             next_page_token=more,
@@ -86,6 +94,7 @@ class RetrievalHandlers(RetrievalServiceServicer):
             unreachable=list(dict.fromkeys(outcome.unreachable)),
             inferred_conditions=[condition_to_wire(condition) for condition in outcome.inferred],
             standalone_query=outcome.question if outcome.question != request.query else "",
+            retrieval=retrieval,
         )
 
 

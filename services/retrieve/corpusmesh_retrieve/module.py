@@ -8,6 +8,8 @@ import grpc.aio
 from corpusmesh.retrieve.v1 import (
     answer_service_pb2,
     conversation_service_pb2,
+    evaluation_service_pb2,
+    ledger_service_pb2,
     research_service_pb2,
     retrieval_service_pb2,
     vocabulary_service_pb2,
@@ -19,6 +21,7 @@ from corpusmesh_retrieve.answer_handlers import AnswerHandlers
 from corpusmesh_retrieve.asking import SessionOpener
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.handlers import RetrievalHandlers
+from corpusmesh_retrieve.ledger import Recorder
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
@@ -29,6 +32,8 @@ RETRIEVE_SERVICE_NAMES: Final = tuple(
         retrieval_service_pb2.DESCRIPTOR,
         answer_service_pb2.DESCRIPTOR,
         conversation_service_pb2.DESCRIPTOR,
+        evaluation_service_pb2.DESCRIPTOR,
+        ledger_service_pb2.DESCRIPTOR,
         research_service_pb2.DESCRIPTOR,
         vocabulary_service_pb2.DESCRIPTOR,
     )
@@ -45,6 +50,7 @@ class RetrieveService(GuardedService):
         *,
         searcher: Searcher,
         answers: AnswerHandlers,
+        recorder: Recorder,
         servicers: Sequence[Callable[[grpc.aio.Server], None]],
         open_session: SessionOpener,
         knowledge_bases: KnowledgeBaseStore,
@@ -56,12 +62,13 @@ class RetrieveService(GuardedService):
             settings: Its settings.
             searcher: Runs searches.
             answers: Answers questions.
+            recorder: Records searches of knowledge bases that keep a ledger.
             servicers: Each adds the handlers of one more service of `RETRIEVE_SERVICE_NAMES`.
             open_session: Gives a request its access to the language model.
             knowledge_bases: Guards the knowledge bases that a request names.
             signer: Verifies who calls.
         """
-        self._retrieval = RetrievalHandlers(searcher, settings, open_session)
+        self._retrieval = RetrievalHandlers(searcher, settings, open_session, recorder)
         self._answers = answers
         self._servicers = tuple(servicers)
         super().__init__(

@@ -8,9 +8,7 @@ import numpy as np
 from pyroaring import FrozenBitMap
 
 from corpusmesh_core.answering.step_messages import DataBlock
-from corpusmesh_core.errors import FailedPreconditionError
-from corpusmesh_core.evaluation import GoldItem
-from corpusmesh_core.evaluation.drawing import (
+from corpusmesh_core.enrichment.golden_questions import (
     DrawnQuestion,
     Passage,
     distinct_questions,
@@ -18,6 +16,8 @@ from corpusmesh_core.evaluation.drawing import (
     read_question,
     spread_passages,
 )
+from corpusmesh_core.errors import FailedPreconditionError
+from corpusmesh_core.evaluation import GoldItem
 from corpusmesh_core.ports.golden_sets import GoldenQuestion
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import SnapshotStore
