@@ -87,7 +87,7 @@ def test_words_beyond_the_bounds_are_refused_with_their_field(terms: list[str], 
     with pytest.raises(InvalidArgumentError) as caught:
         Vocabulary.checked(terms, groups)
     assert caught.value.reason == "VOCABULARY_INVALID"
-    assert caught.value.field.startswith("vocabulary")
+    assert (caught.value.field or "").startswith("vocabulary")
 
 
 def test_finding_words_takes_no_longer_with_a_large_vocabulary() -> None:

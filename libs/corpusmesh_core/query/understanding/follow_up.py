@@ -22,6 +22,7 @@ it its itself they them their theirs he him his she her hers 它 它们 他 他�
 """
 _PRONOUNS: Final = frozenset(_PRONOUN_WORDS.split())
 """They refer to what was said before, in the question itself or in a turn before it."""
+_PERSONS: Final = frozenset(("he", "him", "his", "she", "her", "hers", "他", "她", "他们", "她们"))
 _POINTER_WORDS: Final = """
 this that these those such former latter 这个 那个 这些 那些 这种 那种 这样 那样 这里 那里 此 该 前者 后者 上述 这 那
 这次 那次 这项 那项 这条 那条 这位 那位
@@ -76,7 +77,7 @@ def stand_alone(question: str, earlier: Sequence[str], said: Sequence[str] = ())
         question: The last turn.
         earlier: What the same person said before, oldest first.
         said: What was answered before, oldest first; only of the last answer, and only names in its first sentence,
-            are used, and only for a question about a person or a thing that the earlier questions do not name.
+            are used, and only for a question about a person ("who wrote it?" does not name the one that "she" is).
 
     Returns:
         The question as it was asked, with what it is about in brackets behind it; the question itself where it stands
@@ -90,7 +91,7 @@ def stand_alone(question: str, earlier: Sequence[str], said: Sequence[str] = ())
         phrases.extend(_new(telling_phrases(turn), held, phrases))
         if phrases and not needs_context(turn):
             break
-    if said and _PRONOUNS & {word.folded for word in words_of(question)}:
+    if said and _PERSONS & {word.folded for word in words_of(question)}:
         first = next(filter(None, (part.strip() for part in _CLAUSE.split(said[-1]))), "")
         phrases.extend(_new(_names(first), held, phrases))
     added = _joined(phrases)
