@@ -28,6 +28,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "enrichment": "enrichment_settings",
     "metadata_schema": "metadata_schema",
     "retrieval": "retrieval_plan",
+    "ranking": "rank_settings",
 }
 """Sections of the plain form and the fields of `KnowledgeBase` that hold them."""
 

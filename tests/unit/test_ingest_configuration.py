@@ -170,3 +170,17 @@ def test_what_other_parsers_read_is_not_taken_over(monkeypatch: pytest.MonkeyPat
     assert section.fingerprint() == before
     monkeypatch.setattr("corpusmesh_ingest.configuration.PARSER_REVISION", 2)
     assert section.fingerprint() != before
+
+
+@pytest.mark.parametrize("page_rank", [-1, 101])
+def test_a_page_rank_out_of_range_is_refused_with_its_field(page_rank: int) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        checked_config({"ranking": {"page_rank": page_rank}}, embedder_max_tokens=512, field="knowledge_base")
+    assert caught.value.reason == "PAGE_RANK_INVALID"
+    assert caught.value.field == "knowledge_base.rank_settings.page_rank"
+
+
+def test_a_page_rank_is_kept_and_none_says_nothing() -> None:
+    asked = {"ranking": {"page_rank": 40}}
+    assert checked_config(asked, embedder_max_tokens=512, field="knowledge_base") == asked
+    assert checked_config({"ranking": {}}, embedder_max_tokens=512, field="knowledge_base") == {"ranking": {}}

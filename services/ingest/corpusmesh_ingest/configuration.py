@@ -1,8 +1,8 @@
 """What a knowledge base's configuration says, section by section, checked before anything is made by it.
 
 The configuration is JSON: `{"chunking": {…}, "parsing": {…}, "enrichment": {…}, "metadata_schema": {…}, "retrieval":
-{…}}`. A section that is missing has its defaults. Handlers check a configuration when it is set, so that a run never
-meets a bad one.
+{…}, "ranking": {…}}`. A section that is missing has its defaults. Handlers check a configuration when it is set, so
+that a run never meets a bad one.
 """
 
 import hashlib
@@ -18,12 +18,14 @@ from corpusmesh_core.enrichment.schema import MetadataSchema
 from corpusmesh_core.enrichment.settings import EnrichmentSettings, EnrichMethod
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.parsing import PARSER_REVISION, ParseLimits, ParseOptions, RecognitionMode
+from corpusmesh_core.ranking.features import MAX_PAGE_RANK
 from corpusmesh_runtime.retrieval_plans import RETRIEVAL, make_plan
 
 CHUNKING: Final = "chunking"
 PARSING: Final = "parsing"
 ENRICHMENT: Final = "enrichment"
 METADATA_SCHEMA: Final = "metadata_schema"
+RANKING: Final = "ranking"
 
 MIN_DOTS_PER_INCH: Final = 36
 MAX_DOTS_PER_INCH: Final = 300
@@ -210,7 +212,8 @@ def checked_config(plain: Config, *, embedder_max_tokens: int, field: str) -> di
 
     Raises:
         InvalidArgumentError: CHUNK_TEMPLATE_UNKNOWN, CHUNK_SETTING_UNKNOWN, CHUNK_SETTING_INVALID,
-            PARSE_SETTING_INVALID, ENRICHMENT_SETTING_INVALID, METADATA_SCHEMA_INVALID or PLAN_INVALID, with the field.
+            PARSE_SETTING_INVALID, ENRICHMENT_SETTING_INVALID, METADATA_SCHEMA_INVALID, PLAN_INVALID or
+            PAGE_RANK_INVALID, with the field.
     """
     checked: dict[str, object] = {}
     if CHUNKING in plain:
@@ -234,7 +237,21 @@ def checked_config(plain: Config, *, embedder_max_tokens: int, field: str) -> di
         with at_field(f"{field}.retrieval_plan", without=f"{RETRIEVAL}."):
             make_plan(RetrievalPlan(), [plain], page_size=1, default_window=1)
         checked[RETRIEVAL] = section_of(plain, RETRIEVAL)
+    if RANKING in plain:
+        checked[RANKING] = _checked_ranking(section_of(plain, RANKING), field=f"{field}.rank_settings")
     return checked
+
+
+def _checked_ranking(section: Mapping[str, Any], *, field: str) -> dict[str, object]:
+    page_rank = section.get("page_rank", 0)
+    if not 0 <= page_rank <= MAX_PAGE_RANK:
+        raise InvalidArgumentError(
+            "PAGE_RANK_INVALID",
+            f"page_rank must be within 0..{MAX_PAGE_RANK}",
+            field=f"{field}.page_rank",
+            value=page_rank,
+        )
+    return dict(section) if page_rank else {}
 
 
 def without_defaults(config: Config) -> dict[str, object]:
