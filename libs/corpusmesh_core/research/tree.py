@@ -3,6 +3,7 @@
 A question is asked once: one that has the terms of another, wherever in the tree, is not asked again.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,6 +14,9 @@ from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.research.budget import ResearchBudget
 from corpusmesh_core.text import normalize
 
+_ASKING: Final = frozenset({"who", "whom", "whose", "when", "where", "why", "how"})
+"""Function words all, and yet "who built it" and "when was it built" ask for different things."""
+_LETTERS: Final = re.compile(r"[a-z]+")
 MAX_QUESTION_CHARACTERS: Final = 300
 """Longest sub-question; a longer one is no question."""
 ROOT_ID: Final = "1"
@@ -140,7 +144,7 @@ class QuestionTree:
                 out.
 
         Returns:
-            The new questions, at most `max_children`; none at the lowest level.
+            The new questions, with those before at most `max_children`; none at the lowest level.
 
         Raises:
             InvalidArgumentError: RESEARCH_NODE_UNKNOWN if there is no such question.
@@ -150,18 +154,19 @@ class QuestionTree:
         parent = self._nodes[node_id]
         if parent.level >= self._budget.max_depth:
             return ()
+        child_count = sum(node.parent_id == node_id for node in self._nodes.values())
         added: list[QuestionNode] = []
         for text in questions:
             flat = " ".join(text.split())
             key = question_key(flat)
             if not flat or len(flat) > MAX_QUESTION_CHARACTERS or key in self._asked:
                 continue
-            if len(added) == self._budget.max_children:
+            if child_count + len(added) == self._budget.max_children:
                 break
             if len(self._nodes) >= self._budget.max_questions:
                 self.is_full = True
                 break
-            node = QuestionNode(f"{node_id}.{len(added) + 1}", flat, node_id, parent.level + 1)
+            node = QuestionNode(f"{node_id}.{child_count + len(added) + 1}", flat, node_id, parent.level + 1)
             self._nodes[node.node_id] = node
             self._asked.add(key)
             added.append(node)
@@ -186,6 +191,7 @@ def question_key(question: str) -> frozenset[str]:
         question: The question.
 
     Returns:
-        Its telling terms; for a question without any, its normalised text.
+        Its telling terms with what it asks for (who, when, …); for a question without any, its normalised text.
     """
-    return telling_terms(question) or frozenset({normalize(" ".join(question.split()))})
+    folded = normalize(" ".join(question.split()))
+    return telling_terms(question) | _ASKING.intersection(_LETTERS.findall(folded)) or frozenset({folded})

@@ -22,6 +22,8 @@ from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 
 _EVENTS_PER_QUESTION = 4
+_KEPT_SHARE = 0.3
+"""Most of a caller's time that is kept for the answer."""
 _UNFINISHED = (QuestionState.WAITING, QuestionState.SEARCHING, QuestionState.FOUND)
 _TRANSIENT = (UnavailableError, OverloadedError, DeadlineExceededError)
 _log = get_logger(__name__)
@@ -118,8 +120,9 @@ class Research:
     async def _explore(self, call: CallContext) -> None:
         plan = self._plan
         # A caller that waits for less than the budget gets an answer within its own time.
-        share = plan.shares.search_seconds / plan.budget.max_seconds
-        seconds = min(plan.shares.search_seconds, call.remaining_seconds() * share)
+        remaining = call.remaining_seconds()
+        kept = min(plan.budget.max_seconds - plan.shares.search_seconds, _KEPT_SHARE * remaining)
+        seconds = min(plan.shares.search_seconds, remaining - kept)
         own_call = replace(call, deadline_monotonic_seconds=time.monotonic() + seconds)
         try:
             async with asyncio.timeout(seconds):
