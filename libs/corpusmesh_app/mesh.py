@@ -50,8 +50,8 @@ from corpusmesh_retrieve.asking import ModelBudget, ModelSession
 from corpusmesh_retrieve.assembling import assembly_stages
 from corpusmesh_retrieve.conversing import ConversationHandlers, Conversations, ConversationTools
 from corpusmesh_retrieve.evaluating.handlers import EvaluationHandlers, EvaluationTools
-from corpusmesh_retrieve.ledger import LedgerHandlers, Recorder, Replayer
 from corpusmesh_retrieve.features import feature_stages
+from corpusmesh_retrieve.ledger import LedgerHandlers, Recorder, Replayer
 from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
 from corpusmesh_retrieve.researching.handlers import ResearchHandlers, ResearchTools
