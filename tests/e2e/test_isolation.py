@@ -119,7 +119,7 @@ async def test_fr_a15_http_routes_hide_it_too(mesh: MeshHarness, hidden: "Hidden
             if method.name == "UploadDocuments":
                 arguments["files"] = {"file": ("a.txt", b"x")}
             elif not has_path:
-                field = "question" if method.name == "AnswerQuestion" else "query"
+                field = "question" if "question" in method.input_type.fields_by_name else "query"
                 arguments["json"] = {"knowledgeBases": [base], field: "merger"}
             elif verb in ("post", "patch"):
                 arguments["json"] = {}
