@@ -29,7 +29,7 @@ from corpusmesh_adapters.models.tokenization import ModelTokenizer
 from corpusmesh_adapters.nats import Broker, BrokerSettings, NatsWorkBroker
 from corpusmesh_adapters.opensearch import OpenSearchRecordIndex, OpenSearchSettings
 from corpusmesh_adapters.parsers import ParserPool
-from corpusmesh_adapters.peers import GrpcEmbedder
+from corpusmesh_adapters.peers import EVALUATION_SERVICE_NAMES, GrpcCandidateJudge, GrpcEmbedder
 from corpusmesh_adapters.postgres import (
     Database,
     DatabaseSettings,
@@ -59,7 +59,7 @@ from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.conversations import ConversationStore
 from corpusmesh_core.ports.embedding import Embedder, EmbeddingBackend
-from corpusmesh_core.ports.golden_sets import EvaluationStore, GoldenSetStore
+from corpusmesh_core.ports.golden_sets import CandidateJudge, EvaluationStore, GoldenSetStore
 from corpusmesh_core.ports.page_embedding import PageEmbeddingBackend
 from corpusmesh_core.ports.reranking import RerankBackend
 from corpusmesh_core.ports.retrievals import RetrievalStore
@@ -71,7 +71,7 @@ from corpusmesh_gateway.handlers import GatewayStores
 from corpusmesh_ingest.module import IngestStores
 from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_retrieve.web import WebBounds, WebSource
-from corpusmesh_runtime.channel import open_channel
+from corpusmesh_runtime.channel import call_metadata, open_bare_channel, open_channel
 from corpusmesh_runtime.config import read_secret
 from corpusmesh_runtime.identity import IdentitySigner, service_identity
 from corpusmesh_runtime.logging import get_logger
@@ -92,6 +92,7 @@ class Adapters:
     index: OpenSearchRecordIndex
     stores: IngestStores
     embedder: GrpcEmbedder
+    judge: CandidateJudge
 
 
 def identity_signer(settings: MeshSettings) -> IdentitySigner:
@@ -445,6 +446,8 @@ async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, servi
         )
         stack.push_async_callback(channel.close, None)
         embedder = GrpcEmbedder(channel)
+        retrieve = open_bare_channel(settings.peers.retrieve, rules=rules_of(EVALUATION_SERVICE_NAMES).values())
+        stack.push_async_callback(retrieve.close, None)
         await embedder.connect(deadline_seconds=_EMBED_CONNECT_SECONDS)
         stores = IngestStores(
             knowledge_bases=PostgresKnowledgeBaseStore(database),
@@ -463,7 +466,16 @@ async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, servi
             embedder=embedder,
             page_embedder=embedder,
         )
-        yield Adapters(database=database, broker=broker, index=index, stores=stores, embedder=embedder)
+        yield Adapters(
+            database=database,
+            broker=broker,
+            index=index,
+            stores=stores,
+            embedder=embedder,
+            judge=GrpcCandidateJudge(
+                retrieve, lambda tenant_id: call_metadata(signer, service_identity(service, tenant_id=tenant_id))
+            ),
+        )
 
 
 def _opensearch_settings(settings: MeshSettings) -> OpenSearchSettings:

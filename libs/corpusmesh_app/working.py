@@ -80,6 +80,7 @@ async def run_worker(
                     call_timeout_seconds=section.enrich_call_timeout_seconds,
                 ),
             ),
+            judge=adapters.judge,
         ),
     )
     queue = PostgresTaskQueue(adapters.database, policy)

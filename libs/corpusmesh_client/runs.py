@@ -86,17 +86,22 @@ class RunCalls:
         )
         return response.run
 
-    async def retry(self, name: str, *, request_id: str | None = None) -> pb.RetryRunResponse:
+    async def retry(
+        self, name: str, *, skip_publish_gate: bool = False, request_id: str | None = None
+    ) -> pb.RetryRunResponse:
         """Run the failed parts of a run again.
 
         Args:
             name: `knowledgeBases/*/runs/*`.
+            skip_publish_gate: Whether to publish without asking the knowledge base's gate.
             request_id: UUID; None to have one made.
 
         Returns:
             The run and how many parts go again.
         """
-        request = pb.RetryRunRequest(name=name, request_id=request_id or new_request_id())
+        request = pb.RetryRunRequest(
+            name=name, skip_publish_gate=skip_publish_gate, request_id=request_id or new_request_id()
+        )
         return await self._caller.unary(
             self._stub.RetryRun, request, timeout_seconds=self._caller.deadlines.write_seconds
         )

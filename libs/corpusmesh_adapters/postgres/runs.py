@@ -20,7 +20,7 @@ from corpusmesh_adapters.postgres.uploads import write_uploads
 from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.batching import plan_batches
-from corpusmesh_core.orchestration.transitions import retry_stage
+from corpusmesh_core.orchestration.transitions import SKIP_PUBLISH_GATE, retry_stage
 from corpusmesh_core.orchestration.values import HOUSEKEEPING, Lane, RunKind, Stage, Verdict
 from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult, RunRecord
 from corpusmesh_core.tenancy.access import Access, may_access, run_not_found
@@ -264,13 +264,16 @@ class PostgresRunStore:
             await cancel_run(connection, identity.tenant_id, run_id)
             return await _read(connection, identity, knowledge_base_id, run_id)
 
-    async def retry(self, identity: Identity, knowledge_base_id: str, run_id: str) -> tuple[RunRecord, int]:
+    async def retry(
+        self, identity: Identity, knowledge_base_id: str, run_id: str, *, skip_publish_gate: bool = False
+    ) -> tuple[RunRecord, int]:
         """See `RunStore`.
 
         Args:
             identity: Caller.
             knowledge_base_id: Knowledge base.
             run_id: The run.
+            skip_publish_gate: Whether they are published without asking the gate.
 
         Returns:
             The run and how many parts go again.
@@ -307,7 +310,8 @@ class PostgresRunStore:
                     sizes, max_part_count=self._limits.batch_part_count, max_batch_bytes=self._limits.batch_bytes
                 )
             ]
-            decision = machine.retry(context.run, groups)
+            payload = {SKIP_PUBLISH_GATE: identity.user_id} if skip_publish_gate else None
+            decision = machine.retry(context.run, groups, payload=payload)
             if groups and decision.verdict is Verdict.OBSOLETE:
                 raise FailedPreconditionError(
                     "RUN_NOT_ENDED", "only a run that has ended and was not cancelled can be retried", run=run_id

@@ -6,7 +6,7 @@ from typing import Any
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.effects import send_messages
 from corpusmesh_adapters.postgres.guards import require_document, require_knowledge_base
-from corpusmesh_adapters.postgres.publishing import CurrentSnapshot, change_snapshot, lock_current
+from corpusmesh_adapters.postgres.publishing import CurrentSnapshot, change_snapshot, load_refs, lock_current
 from corpusmesh_adapters.postgres.rows import VERSION_COLUMNS, to_snapshot, to_version
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError
 from corpusmesh_core.tenancy.access import (
@@ -16,7 +16,7 @@ from corpusmesh_core.tenancy.access import (
     may_access,
 )
 from corpusmesh_core.tenancy.identity import Identity, Role
-from corpusmesh_core.tenancy.publishing import load_bitmap, plan_change
+from corpusmesh_core.tenancy.publishing import load_bitmap, plan_change, plan_publish
 from corpusmesh_core.tenancy.values import LifeState, Permission, Snapshot, VersionRow
 from corpusmesh_core.tenancy.visibility import MetadataFilter, VisibilityInputs
 
@@ -225,6 +225,30 @@ class PostgresSnapshotStore:
                 limit,
             )
         return [to_version(row) for row in rows]
+
+    async def plan_candidate(self, tenant_id: str, knowledge_base_id: str, ordinals: Sequence[int]) -> bytes:
+        """See `SnapshotStore`; without the lock that publishing takes, since it decides nothing.
+
+        Args:
+            tenant_id: Tenant.
+            knowledge_base_id: Knowledge base.
+            ordinals: Versions that would be published.
+
+        Returns:
+            Portable roaring bitmap.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            current = await connection.fetchval(
+                "SELECT s.ordinals FROM corpusmesh.knowledge_bases k JOIN corpusmesh.snapshots s"
+                "   ON s.tenant_id = k.tenant_id AND s.knowledge_base_id = k.knowledge_base_id"
+                "   AND s.snapshot_id = k.current_snapshot_id"
+                " WHERE k.tenant_id = $1 AND k.knowledge_base_id = $2",
+                tenant_id,
+                knowledge_base_id,
+            )
+            siblings, _ = await load_refs(connection, tenant_id, ordinals)
+        wanted = frozenset(ordinals)
+        return plan_publish(current or b"", [ref for ref in siblings if ref.ordinal in wanted], siblings).ordinals
 
     async def change(
         self, tenant_id: str, knowledge_base_id: str, *, add: Sequence[int], remove: Sequence[int], created_by: str

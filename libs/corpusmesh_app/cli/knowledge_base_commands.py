@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from corpusmesh.ingest.v1.run_service_pb2 import Run
 
 _SHOWN_RUNS = 10
-_SETTINGS_HELP = "YAML or JSON file with sections chunking, parsing, enrichment, metadata_schema and retrieval."
+_SETTINGS_HELP = "YAML or JSON file with sections such as chunking, parsing, enrichment, retrieval and ledger."
 _COLUMNS = ("ID", "NAME", "PERMISSION", "OWNER", "DOCUMENTS", "CHUNKS")
 
 

@@ -86,12 +86,19 @@ async def cancel(session: Session, run: RunArgument, knowledge_base: KnowledgeBa
     _print(session, found)
 
 
-async def retry(session: Session, run: RunArgument, knowledge_base: KnowledgeBaseOption = "") -> None:
+async def retry(
+    session: Session,
+    run: RunArgument,
+    knowledge_base: KnowledgeBaseOption = "",
+    skip_gate: Annotated[
+        bool, typer.Option("--skip-gate", help="Publish without asking the knowledge base's publish gate.")
+    ] = False,
+) -> None:
     """Run the failed parts of a run again from the stage at which they failed."""
     from corpusmesh_app.cli.shapes import run_shape
 
     async with session.client() as client:
-        response = await client.runs.retry(await _run_name(client, run, knowledge_base))
+        response = await client.runs.retry(await _run_name(client, run, knowledge_base), skip_publish_gate=skip_gate)
     session.output.result(
         {"run": run_shape(response.run), "retried_count": response.retried_count},
         lambda console: console.print(f"{response.retried_count} documents of {response.run.name} go again."),

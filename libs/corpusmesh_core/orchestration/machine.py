@@ -313,12 +313,15 @@ def request_cancel(run: Run, *, pending_task_count: int) -> Decision:
     return Decision(Verdict.COMMITTED, run, None, (CancelParts(), *more))
 
 
-def retry(run: Run, failed: Iterable[tuple[Stage, Sequence[int], int]]) -> Decision:
+def retry(
+    run: Run, failed: Iterable[tuple[Stage, Sequence[int], int]], *, payload: dict[str, str] | None = None
+) -> Decision:
     """Start failed parts again from the stage at which they failed.
 
     Args:
         run: The run; it must have ended, so that no clean-up of its failed parts is still under way.
         failed: Stage, parts and highest epoch so far, for each task to make.
+        payload: Values for the stages at which they start.
 
     Returns:
         COMMITTED with the new tasks; OBSOLETE if there is nothing to start, or the run goes on or was cancelled.
@@ -328,7 +331,7 @@ def retry(run: Run, failed: Iterable[tuple[Stage, Sequence[int], int]]) -> Decis
         return Decision(Verdict.OBSOLETE, run, None)
     effects: list[Effect] = []
     for place, (stage, parts, epoch) in enumerate(groups):
-        task = new_task(run, f"r{run.retry_count + 1}-{place}", stage, parts, epoch=epoch)
+        task = new_task(run, f"r{run.retry_count + 1}-{place}", stage, parts, epoch=epoch, payload=payload)
         effects.append(Dispatch(task, is_new=True))
         if stage in VERSION_STATE_BY_STAGE:
             effects.append(MoveParts(tuple(parts), VERSION_STATE_BY_STAGE[stage]))

@@ -34,6 +34,9 @@ SCOPE_RUN = "run"
 SCOPE_RECORDS = "records"
 """Only the records of its parts: they failed, and a retry needs originals and artefacts."""
 
+SKIP_PUBLISH_GATE = "skip_publish_gate"
+"""Payload of a retry: publish without asking the knowledge base's gate. It goes with its parts from stage to stage."""
+
 
 def task_id_for(run_id: str, batch: str, stage: Stage) -> str:
     """Name a task.
@@ -122,6 +125,8 @@ def pass_on(
     if following is None:
         return run, effects
     due = 0.0
+    if SKIP_PUBLISH_GATE in task.payload:
+        payload = {SKIP_PUBLISH_GATE: task.payload[SKIP_PUBLISH_GATE], **(payload or {})}
     if following is Stage.VERIFY:
         due = now_seconds + policy.verify_delay_seconds
         payload = dict(task.payload)

@@ -357,6 +357,14 @@ class SnapshotStore(Protocol):
         """Give versions that are ready, unpublished, and of runs that are neither cancelled nor held."""
         ...
 
+    async def plan_candidate(self, tenant_id: str, knowledge_base_id: str, ordinals: Sequence[int]) -> bytes:
+        """Give the bitmap that would be published were some versions added now; nothing is published.
+
+        Returns:
+            Portable roaring bitmap; that of today where none of them would become visible.
+        """
+        ...
+
     async def change(
         self, tenant_id: str, knowledge_base_id: str, *, add: Sequence[int], remove: Sequence[int], created_by: str
     ) -> Snapshot:

@@ -188,6 +188,11 @@ class RunStore(Protocol):
         """Ask a run to stop; a run that has ended stays as it is."""
         ...
 
-    async def retry(self, identity: Identity, knowledge_base_id: str, run_id: str) -> tuple[RunRecord, int]:
-        """Start failed parts again from the stage at which they failed, and tell how many."""
+    async def retry(
+        self, identity: Identity, knowledge_base_id: str, run_id: str, *, skip_publish_gate: bool = False
+    ) -> tuple[RunRecord, int]:
+        """Start failed parts again from the stage at which they failed, and tell how many.
+
+        Where `skip_publish_gate` is set they are published without asking the gate.
+        """
         ...

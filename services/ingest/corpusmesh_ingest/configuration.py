@@ -1,8 +1,8 @@
 """What a knowledge base's configuration says, section by section, checked before anything is made by it.
 
 The configuration is JSON: `{"chunking": {…}, "parsing": {…}, "enrichment": {…}, "metadata_schema": {…}, "retrieval":
-{…}, "ranking": {…}}`. A section that is missing has its defaults. Handlers check a configuration when it is set, so
-that a run never meets a bad one.
+{…}, "ranking": {…}, "ledger": {…}, "publish_gate": {…}}`. A section that is missing has its defaults. Handlers check a
+configuration when it is set, so that a run never meets a bad one.
 """
 
 import hashlib
@@ -17,7 +17,9 @@ from corpusmesh_core.chunking import DEFAULT_TEMPLATE, find_template
 from corpusmesh_core.enrichment.schema import MetadataSchema
 from corpusmesh_core.enrichment.settings import EnrichmentSettings, EnrichMethod
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.evaluation.gate import PUBLISH_GATE, PublishGate
 from corpusmesh_core.ports.parsing import PARSER_REVISION, ParseLimits, ParseOptions, RecognitionMode
+from corpusmesh_core.ports.retrievals import LEDGER, LedgerSection
 from corpusmesh_core.ranking.features import MAX_PAGE_RANK
 from corpusmesh_runtime.retrieval_plans import RETRIEVAL, make_plan
 
@@ -212,8 +214,8 @@ def checked_config(plain: Config, *, embedder_max_tokens: int, field: str) -> di
 
     Raises:
         InvalidArgumentError: CHUNK_TEMPLATE_UNKNOWN, CHUNK_SETTING_UNKNOWN, CHUNK_SETTING_INVALID,
-            PARSE_SETTING_INVALID, ENRICHMENT_SETTING_INVALID, METADATA_SCHEMA_INVALID, PLAN_INVALID or
-            PAGE_RANK_INVALID, with the field.
+            PARSE_SETTING_INVALID, ENRICHMENT_SETTING_INVALID, METADATA_SCHEMA_INVALID, PLAN_INVALID,
+            PAGE_RANK_INVALID, LEDGER_SETTING_INVALID or PUBLISH_GATE_INVALID, with the field.
     """
     checked: dict[str, object] = {}
     if CHUNKING in plain:
@@ -239,6 +241,14 @@ def checked_config(plain: Config, *, embedder_max_tokens: int, field: str) -> di
         checked[RETRIEVAL] = section_of(plain, RETRIEVAL)
     if RANKING in plain:
         checked[RANKING] = _checked_ranking(section_of(plain, RANKING), field=f"{field}.rank_settings")
+    if LEDGER in plain:
+        with at_field(f"{field}.ledger_settings"):
+            is_on = LedgerSection.of(plain).enabled
+        checked[LEDGER] = section_of(plain, LEDGER) if is_on else {}
+    if PUBLISH_GATE in plain:
+        with at_field(f"{field}.publish_gate"):
+            PublishGate.of(plain)
+        checked[PUBLISH_GATE] = section_of(plain, PUBLISH_GATE)
     return checked
 
 

@@ -21,6 +21,7 @@ from corpusmesh.ingest.v1.source_service_pb2_grpc import add_SourceServiceServic
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.edits import ChunkEditStore
 from corpusmesh_core.ports.embedding import Embedder, TextTokenizer
+from corpusmesh_core.ports.golden_sets import CandidateJudge
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import (
     AuditLog,
@@ -233,6 +234,7 @@ class StageTools:
         counter: The embedder's tokenizer.
         embedder_max_tokens: Tokens that the embedder reads of one text, prefix and special tokens included.
         enricher: Makes what a knowledge base asks for besides chunks.
+        judge: Measures what would be published, for knowledge bases with a gate.
     """
 
     parser: DocumentParser
@@ -241,6 +243,7 @@ class StageTools:
     counter: TextTokenizer
     embedder_max_tokens: int
     enricher: Enricher
+    judge: CandidateJudge
 
 
 def ingest_stages(settings: IngestSettings, stores: IngestStores, tools: StageTools) -> Mapping[Stage, StageHandler]:
@@ -289,7 +292,9 @@ def ingest_stages(settings: IngestSettings, stores: IngestStores, tools: StageTo
             stores.documents, stores.knowledge_bases, stores.objects, stores.embedder, stores.page_embedder, settings
         ),
         Stage.INDEX: IndexStage(stores.documents, stores.knowledge_bases, stores.objects, stores.index),
-        Stage.PUBLISH: PublishStage(stores.documents, stores.knowledge_bases, stores.snapshots, stores.index),
+        Stage.PUBLISH: PublishStage(
+            stores.documents, stores.knowledge_bases, stores.snapshots, stores.index, tools.judge
+        ),
         Stage.PURGE: purge,
         Stage.VERIFY: purge,
         Stage.CLEANUP: purge,

@@ -103,7 +103,12 @@ class RunHandlers(RunServiceServicer):
 
         async def act() -> pb.RetryRunResponse:
             name = parse_name("run", request.name)
-            record, count = await self._runs.retry(require_call().identity, name.knowledge_base_id, name.identifier)
+            record, count = await self._runs.retry(
+                require_call().identity,
+                name.knowledge_base_id,
+                name.identifier,
+                skip_publish_gate=request.skip_publish_gate,
+            )
             return pb.RetryRunResponse(run=await self._to_wire(record), retried_count=count)
 
         return await once(self._idempotency, "RetryRun", request.request_id, request, pb.RetryRunResponse, act)
