@@ -8,6 +8,7 @@ from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
 from corpusmesh_client.knowledge_base_settings import settings_from_plain, settings_to_plain
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.retrievals import LedgerSection
+from corpusmesh_ingest.convert import config_hash
 from corpusmesh_ingest.convert_knowledge_bases import changed_config, config_of
 
 LEDGER = {"enabled": True, "retention_days": 7}
@@ -24,6 +25,12 @@ def test_both_come_back_as_they_were_given() -> None:
     made = configured(plain)
     assert (made["ledger"], made["publish_gate"]) == (LEDGER, GATE)
     assert LedgerSection.of(made) == LedgerSection(enabled=True, retention_days=7)
+
+
+def test_neither_makes_a_version_outdated() -> None:
+    bare = configured({})
+    assert config_hash(configured({"ledger": LEDGER, "publish_gate": GATE})) == config_hash(bare)
+    assert config_hash(configured({"parsing": {"recognition": "never"}})) != config_hash(bare)
 
 
 def test_a_ledger_that_is_off_leaves_no_trace() -> None:

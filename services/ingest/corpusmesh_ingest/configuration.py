@@ -28,6 +28,8 @@ PARSING: Final = "parsing"
 ENRICHMENT: Final = "enrichment"
 METADATA_SCHEMA: Final = "metadata_schema"
 RANKING: Final = "ranking"
+OF_SEARCHES: Final = frozenset({RETRIEVAL, RANKING, LEDGER, PUBLISH_GATE})
+"""Sections that do not decide what becomes of a document: a change of them makes no version outdated."""
 
 MIN_DOTS_PER_INCH: Final = 36
 MAX_DOTS_PER_INCH: Final = 300
