@@ -55,6 +55,15 @@ class HttpSettings(Section):
     """Silence of an event stream after which a comment keeps proxies from closing it."""
     docs_enabled: bool = True
     """Whether /openapi.json and /docs answer."""
+    openai_enabled: bool = True
+    """Whether /v1/chat/completions and /v1/models answer."""
+    mcp_enabled: bool = True
+    """Whether /mcp answers."""
+    mcp_allowed_hosts: tuple[str, ...] = ("127.0.0.1:*", "localhost:*", "[::1]:*")
+    """Hosts that requests to /mcp may name, `host`, `host:port` or `host:*` for any port; set the gateway's own name
+    here. Others are refused, so that a name that is bound to this address elsewhere leads nowhere."""
+    mcp_allowed_origins: tuple[str, ...] = ()
+    """Origins of web pages that may call /mcp, such as `https://chat.example.com`; none by default."""
 
 
 class GatewaySettings(Section):

@@ -95,6 +95,7 @@ class Gateway:
         self._channels: list[grpc.aio.Channel] = []
         self._server: MeshServer | None = None
         self._http: HttpServer | None = None
+        self._doors: HttpGateway | None = None
         self._loopback = Loopback(settings.http)
         self._serving = False
         self._store_answered_at_seconds = float("-inf")
@@ -134,6 +135,8 @@ class Gateway:
             await self._server.set_serving(serving=False)
         if self._http is not None:
             await self._http.stop()
+        if self._doors is not None:
+            await self._doors.stop()
         if self._server is not None:
             await self._server.stop()
         await self._loopback.close()
@@ -210,9 +213,9 @@ class Gateway:
 
     def _build_http(self, routes: RouteTable) -> HttpServer:
         settings = self._settings.http
-        http = HttpGateway(routes, self._loopback, settings, self._settings.limits, self.check_ready)
+        self._doors = HttpGateway(routes, self._loopback, settings, self._settings.limits, self.check_ready)
         config = uvicorn.Config(
-            http.application(),
+            self._doors.application(),
             host=settings.listen_host,
             port=settings.listen_port,
             http=bounded_protocol(settings.header_timeout_seconds),

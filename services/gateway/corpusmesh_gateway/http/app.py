@@ -29,6 +29,7 @@ from corpusmesh_gateway.http.routes import Binding, MethodNotAllowedError, Route
 from corpusmesh_gateway.http.streams import original_response, picture_response, stream_response
 from corpusmesh_gateway.http.transcoding import build_request, to_json
 from corpusmesh_gateway.http.uploads import form_messages, raw_messages, send_upload
+from corpusmesh_gateway.mcp.door import McpDoor
 from corpusmesh_gateway.openai.endpoint import OpenAIEndpoint
 from corpusmesh_runtime.status import to_status
 
@@ -67,6 +68,7 @@ class HttpGateway:
         self._settings = settings
         self._limits = limits
         self._readiness = readiness
+        self._mcp = McpDoor(routes, loopback, settings)
 
     def application(self) -> Starlette:
         """Make the ASGI application.
@@ -77,9 +79,13 @@ class HttpGateway:
         routes: list[BaseRoute] = [
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
-            *OpenAIEndpoint(self._routes, self._loopback, self._settings).routes(),
             Route("/v1/{path:path}", self._call, methods=_ALL_METHODS),
         ]
+        if self._settings.mcp_enabled:
+            routes.insert(2, Route("/mcp", self._mcp))
+        if self._settings.openai_enabled:
+            # Before the contract's own paths.
+            routes[2:2] = OpenAIEndpoint(self._routes, self._loopback, self._settings).routes()
         if self._settings.docs_enabled:
             spec = describe(self._routes)
             page = render_docs(spec)
@@ -103,6 +109,10 @@ class HttpGateway:
             middleware=[Middleware(LingeringClose), Middleware(SecurityHeaders)],
             exception_handlers=handlers,
         )
+
+    async def stop(self) -> None:
+        """End what runs beside the requests."""
+        await self._mcp.stop()
 
     async def _livez(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")
