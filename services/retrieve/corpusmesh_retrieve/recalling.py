@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
-from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.index import MAX_WINDOW, Candidates, RecallRequest, RecordIndex, Reference, WordMatching
 from corpusmesh_core.query import QueryVariant, SearchMode
 from corpusmesh_core.ranking import (
@@ -33,6 +33,7 @@ _FOREIGN_SPACE = "SPACE_WITHOUT_MODEL"
 _REFRESH_SECONDS = 2.0
 _EMBED_SHARE_OF_DEADLINE = 0.4
 """Of the caller's time; the rest is for the full-text search, which must not fail because the model is slow."""
+_MAX_EMBEDDED_CHARACTERS = MAX_TEXT_BYTES // 4
 _NO_TERMS = analyze_query("")
 _DERIVED = -1
 _MAX_LED_TO = 48
@@ -93,7 +94,7 @@ class Recaller:
             found = await asyncio.gather(
                 *(
                     self._embedder.embed(
-                        [variants[place].text for place in group],
+                        [variants[place].text[:_MAX_EMBEDDED_CHARACTERS] for place in group],
                         role=EmbedRole.PASSAGE if variants[group[0]].is_passage else EmbedRole.QUERY,
                         lane=EmbedLane.INTERACTIVE,
                         deadline_seconds=seconds if is_alone else seconds * _EMBED_SHARE_OF_DEADLINE,
