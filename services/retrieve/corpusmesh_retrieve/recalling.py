@@ -70,8 +70,9 @@ class Recaller:
         """
         vectors: list[Vector | None] = [None] * len(variants)
         places = [place for place, variant in enumerate(variants) if variant.by_vector and variant.text.strip()]
-        # Without a view there is nothing to compare with: nobody read a knowledge base, and that is no failure.
-        if outcome.views and outcome.plan.runs_vector and places:
+        # Where nothing can be seen there is nothing to compare with, and that is no failure.
+        is_something_visible = any(not view.visibility.is_empty for view in outcome.views)
+        if is_something_visible and outcome.plan.runs_vector and places:
             for place, vector in (await self._embedded(call, outcome, variants, places)).items():
                 vectors[place] = vector
         return vectors
