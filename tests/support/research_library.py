@@ -3,11 +3,12 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from corpusmesh_core.citation.weights import telling_terms
 from corpusmesh_core.errors import DeadlineExceededError, UnavailableError
 from corpusmesh_core.ports.chat import ChatDelta, ChatMessage, FinishReason
 from corpusmesh_core.ports.index import Candidate, Candidates
@@ -55,7 +56,7 @@ class Library:
         if any(word in request.query for word in self.broken_words):
             raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer")
         terms = analyze_query(request.query)
-        items = [candidate(key, text, terms.fine) for key, text in self.texts.items()]
+        items = [candidate(key, text, telling_terms(request.query)) for key, text in self.texts.items()]
         held = [item for item in items if item.lexical_score]
         return SearchOutcome(
             request=request,
@@ -72,7 +73,7 @@ class Library:
         return [request.query for request in self.requests]
 
 
-def candidate(record_id: str, text: str, wanted: Sequence[str]) -> Candidate:
+def candidate(record_id: str, text: str, wanted: Collection[str]) -> Candidate:
     """A chunk that is recalled by its words."""
     terms = analyze(text).fine
     return Candidate(

@@ -19,6 +19,7 @@ from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.convert import history_of, metadata_of
 from corpusmesh_retrieve.outcome import SearchRequest
 from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of
+from corpusmesh_retrieve.researching.reporting import ResearchReport
 from corpusmesh_retrieve.researching.running import Research, ResearchPlan
 from corpusmesh_retrieve.researching.sources import KnowledgeBaseSource, WebResearchSource, planned_for_research
 from corpusmesh_retrieve.researching.writing import cost_to_wire, evidence_to_wire, node_to_wire, summary_to_wire
@@ -123,17 +124,18 @@ class ResearchHandlers(ResearchServiceServicer):
         if request.plan.correction.web and web is None:
             outcome.notes.append("the web was not searched: no search engine is configured")
         options = self._answer_options(request, shares, len(outcome.ranked))
-        question = research.tree.root.text
+        report = ResearchReport(self._tools.answerer, research, outcome, options)
         # The answer has what is left of the budget's time, as far as the caller waits that long.
         own_call = replace(
             call,
             deadline_monotonic_seconds=min(call.deadline_monotonic_seconds, started + plan.budget.max_seconds),
         )
-        result = self._tools.answerer.gather(question, outcome, options)
+        result = report.gather()
         result.notes.extend(outcome.notes)
         yield pb.ResearchResponse(evidence=evidence_to_wire(result, outcome))
-        async for text in self._tools.answerer.write(own_call, question, outcome, options, result):
-            yield pb.ResearchResponse(text_delta=text)
+        async with aclosing(report.write(own_call, result)) as texts:
+            async for text in texts:
+                yield pb.ResearchResponse(text_delta=text)
         session = plan.request.session
         cost = ResearchCost(
             call_count=session.call_count + result.by_model,

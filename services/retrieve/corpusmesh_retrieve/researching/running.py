@@ -9,6 +9,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError, first_cause
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.research.budget import BudgetShares, ResearchBudget
@@ -94,6 +97,28 @@ class Research:
     def session(self) -> ModelSession:
         """Its access to the language model."""
         return self._plan.request.session
+
+    def record_ids_of(self, node_id: str) -> tuple[str, ...]:
+        """Name the evidence that was found for a question.
+
+        Args:
+            node_id: The question.
+
+        Returns:
+            Records, those of each source best first.
+        """
+        return tuple(_record_id(item) for items in self._found.by_question.get(node_id, ()) for item in items)
+
+    def vector_of(self, node_id: str) -> NDArray[np.float32] | None:
+        """Give the vector of a question.
+
+        Args:
+            node_id: The question.
+
+        Returns:
+            Its vector; None where it was searched by words alone.
+        """
+        return self._knowledge_bases.vectors.get(self.tree.node(node_id).text)
 
     async def explore(self, call: CallContext) -> SearchOutcome:
         """Search until all questions are answered or something of the budget is spent; then `events` ends with None.

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corpusmesh_core.query import CorrectionPlan, RetrievalPlan
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.research.outgoing import outgoing_query
@@ -66,6 +69,8 @@ class KnowledgeBaseSource:
         self.first: SearchOutcome | None = None
         self.search_count = 0
         self.unreachable: dict[str, None] = {}
+        self.vectors: dict[str, NDArray[np.float32] | None] = {}
+        """Vector of each question that was searched, in the space of the first."""
 
     async def search(self, call: CallContext, question: str) -> Sequence[RankedCandidate]:
         """Search the knowledge bases; see `ResearchSource`.
@@ -85,6 +90,8 @@ class KnowledgeBaseSource:
         if self.first is None:
             self.first = outcome
         self.unreachable.update(dict.fromkeys(outcome.unreachable))
+        is_comparable = outcome.query_space_id == self.first.query_space_id
+        self.vectors[outcome.question] = outcome.query_vector if is_comparable else None
         return outcome.kept[: outcome.plan.page_size]
 
     def _following(self, first: SearchOutcome, question: str) -> SearchRequest:
@@ -109,13 +116,13 @@ def planned_for_research(make_plan: PlanMaker) -> PlanMaker:
         make_plan: Makes the plan of the request.
 
     Returns:
-        Makes that plan without decomposition, step-back and corrections.
+        Makes that plan without decomposition, step-back and further searches; the answer may still be reflected on.
     """
 
     def make(configs: Sequence[object]) -> RetrievalPlan:
         plan = make_plan(configs)  # type: ignore[arg-type] # handed through
         understanding = replace(plan.understanding, decompose=False, step_back=False)
-        return replace(plan, understanding=understanding, correction=CorrectionPlan())
+        return replace(plan, understanding=understanding, correction=CorrectionPlan(reflect=plan.correction.reflect))
 
     return make
 
