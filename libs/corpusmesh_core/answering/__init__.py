@@ -6,18 +6,24 @@ from corpusmesh_core.answering.extractive import (
     ExtractiveAnswer,
     ExtractiveSettings,
     candidate_sentences,
+    closest_quotation,
     compose_answer,
 )
 from corpusmesh_core.answering.rendering import render_answer_messages
+from corpusmesh_core.answering.support import Support, SupportCalibration, measure_support
 
 __all__ = [
     "CandidateSentence",
     "Evidence",
     "ExtractiveAnswer",
     "ExtractiveSettings",
+    "Support",
+    "SupportCalibration",
     "candidate_sentences",
+    "closest_quotation",
     "compose_answer",
     "label_evidence",
+    "measure_support",
     "render_answer_messages",
     "select_evidence",
 ]

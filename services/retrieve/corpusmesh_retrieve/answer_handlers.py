@@ -11,10 +11,12 @@ from corpusmesh.retrieve.v1.answer_service_pb2_grpc import AnswerServiceServicer
 from corpusmesh_core.errors import InvalidArgumentError, OverloadedError
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
+from corpusmesh_retrieve.answering.feed import Feed
 from corpusmesh_retrieve.asking import SessionOpener
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.conversing import AnswerOrigin, Conversations, ConversationTurn
-from corpusmesh_retrieve.convert import hit_to_wire, metadata_of
+from corpusmesh_retrieve.convert import condition_to_wire, hit_to_wire, metadata_of
+from corpusmesh_retrieve.explaining import stage_to_wire
 from corpusmesh_retrieve.ledger import Recorder
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of, snapshot_names
@@ -114,25 +116,15 @@ class AnswerHandlers(AnswerServiceServicer):
         options: AnswerOptions,
         turn: ConversationTurn,
     ) -> AsyncGenerator[answer_pb.AnswerQuestionResponse]:
-        identifiers = turn.knowledge_base_ids
-        outcome = await self._searcher.search(
-            call,
-            SearchRequest(
-                knowledge_base_ids=identifiers,
-                query=request.question,
-                make_plan=partial(
-                    make_plan,
-                    request.plan,
-                    page_size=options.evidence_count,
-                    default_window=self._settings.candidate_window,
-                ),
-                session=self._open_session(model_free=request.model_free),
-                metadata=metadata_of(request.plan, knowledge_base_ids=identifiers),
-                history=turn.history,
-            ),
-        )
+        feed = Feed()
+        found: list[SearchOutcome] = []
+        search = self._searcher.search(call, self._search_request(request, options, turn, feed))
+        async with aclosing(feed.during(search, found)) as messages:
+            async for stage, message in messages:
+                yield _progress(stage, message)
+        outcome = found[0]
         retrieval = await self._record(call, request, outcome, options)
-        result = self._answerer.gather(request.question, outcome, options)
+        result = self._answerer.gather(outcome.question, outcome, options)
         result.notes.extend(outcome.notes)
         hits = {item.candidate.record.record_id: item for item in outcome.kept}
         turn.found(
@@ -148,23 +140,38 @@ class AnswerHandlers(AnswerServiceServicer):
                 snapshots=snapshot_names(outcome),
             )
         )
-        async with aclosing(self._answerer.write(call, request.question, outcome, options, result)) as texts:
-            async for text in texts:
-                turn.say(text)
-                yield answer_pb.AnswerQuestionResponse(text_delta=text)
-        summary = answer_pb.AnswerSummary(
-            text=result.text,
-            citations=_citations(result.cited, result, hits),
-            method=answer_pb.AnswerSummary.METHOD_MODEL
-            if result.by_model
-            else answer_pb.AnswerSummary.METHOD_EXTRACTIVE,
-            abstained=result.abstained,
-            dropped_marker_count=result.dropped_marker_count,
-            notes=result.notes,
-            retrieval=retrieval,
-        )
+        async with (
+            aclosing(self._answerer.write(call, outcome.question, outcome, options, result)) as texts,
+            aclosing(feed.along(texts)) as pieces,
+        ):
+            async for piece in pieces:
+                if isinstance(piece, str):
+                    turn.say(piece)
+                    yield answer_pb.AnswerQuestionResponse(text_delta=piece)
+                else:
+                    yield _progress(*piece)
+        summary = summary_to_wire(result, outcome, _citations(result.cited, result, hits), retrieval)
         turn.finish(summary)
         yield answer_pb.AnswerQuestionResponse(summary=summary)
+
+    def _search_request(
+        self, request: answer_pb.AnswerQuestionRequest, options: AnswerOptions, turn: ConversationTurn, feed: Feed
+    ) -> SearchRequest:
+        identifiers = turn.knowledge_base_ids
+        return SearchRequest(
+            knowledge_base_ids=identifiers,
+            query=request.question,
+            make_plan=partial(
+                make_plan,
+                request.plan,
+                page_size=options.evidence_count,
+                default_window=self._settings.candidate_window,
+            ),
+            session=self._open_session(model_free=request.model_free),
+            metadata=metadata_of(request.plan, knowledge_base_ids=identifiers),
+            history=turn.history,
+            notify=feed.tell,
+        )
 
     async def _record(
         self,
@@ -199,6 +206,45 @@ class AnswerHandlers(AnswerServiceServicer):
             max_answer_tokens=self._bounds.max_answer_tokens,
             model_deadline_seconds=self._bounds.deadline_seconds,
         )
+
+
+def summary_to_wire(
+    result: AnswerResult, outcome: SearchOutcome, citations: Sequence[answer_pb.Citation], retrieval: str = ""
+) -> answer_pb.AnswerSummary:
+    """Write how an answer was made.
+
+    Args:
+        result: The answer.
+        outcome: What was searched, with the reports of all steps.
+        citations: What the answer cites.
+        retrieval: Name in the ledger; "" where it was not recorded.
+
+    Returns:
+        The wire message.
+    """
+    summary = answer_pb.AnswerSummary
+    return summary(
+        text=result.text,
+        citations=citations,
+        method=summary.METHOD_MODEL if result.by_model else summary.METHOD_EXTRACTIVE,
+        abstained=result.abstained,
+        dropped_marker_count=result.dropped_marker_count,
+        unsupported_citation_count=result.unsupported_citation_count,
+        notes=list(dict.fromkeys(result.notes)),
+        statements=[
+            answer_pb.StatementSupport(statement=one.text, markers=one.labels, support=one.support)
+            for one in result.statements
+        ],
+        confidence=result.confidence,
+        standalone_question=outcome.question if outcome.question != outcome.request.query else "",
+        stages=[stage_to_wire(report) for report in outcome.stages],
+        inferred_conditions=[condition_to_wire(condition) for condition in outcome.inferred],
+        retrieval=retrieval,
+    )
+
+
+def _progress(stage: str, message: str) -> answer_pb.AnswerQuestionResponse:
+    return answer_pb.AnswerQuestionResponse(progress=answer_pb.AnswerProgress(stage=stage, message=message))
 
 
 def _citations(

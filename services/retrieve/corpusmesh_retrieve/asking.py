@@ -88,6 +88,11 @@ class ModelSession:
         """Whether asking makes sense: a model is there, it has not failed, and the budget is not spent."""
         return not self._closed_because()
 
+    @property
+    def why_lost(self) -> str:
+        """Why the model is not asked again; "" where it has answered, or was not asked."""
+        return self._why_lost
+
     async def make(
         self,
         call: CallContext,

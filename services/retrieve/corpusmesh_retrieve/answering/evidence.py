@@ -1,0 +1,51 @@
+"""From the hits of a search to the evidence of an answer."""
+
+from urllib.parse import urlsplit
+
+from corpusmesh_core.answering import Evidence
+from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.records import RecordKind
+from corpusmesh_retrieve.outcome import SearchOutcome
+
+
+def evidence_of(outcome: SearchOutcome, *, max_count: int) -> list[Evidence]:
+    """Read the best hits as evidence.
+
+    Args:
+        outcome: What the search found; the text of a hit that was compressed is the shortened one.
+        max_count: Most pieces.
+
+    Returns:
+        Evidence without labels, best first.
+    """
+    return [_piece(item, outcome) for item in outcome.kept[:max_count]]
+
+
+def _piece(item: RankedCandidate, outcome: SearchOutcome) -> Evidence:
+    record = item.candidate.record
+    text = outcome.compressed.get(record.record_id, record.text)
+    token_count = record.token_count
+    if text is not record.text and record.text:
+        token_count = max(1, round(token_count * len(text) / len(record.text)))
+    url = record.attributes.get("url", "") if record.kind is RecordKind.WEB_PAGE else ""
+    return Evidence(
+        record_id=record.record_id,
+        text=text,
+        document=record.display_name or record.title,
+        token_count=token_count,
+        page=record.page,
+        boxes=record.boxes,
+        heading_path=record.heading_path,
+        source=_site(url) if url else f"knowledgeBases/{record.knowledge_base_id}/documents/{record.document_id}",
+        score=item.similarity,
+        cosine=item.explanation.vector.raw,
+        url=url,
+    )
+
+
+def _site(url: str) -> str:
+    """Name the site of a page: one site must not fill the evidence under many addresses."""
+    try:
+        return urlsplit(url).hostname or url
+    except ValueError:
+        return url
