@@ -14,7 +14,9 @@ from corpusmesh_client.channel import ConnectionSettings, Deadlines, TlsSettings
 from corpusmesh_client.chunks import ChunkCalls
 from corpusmesh_client.conversations import ConversationCalls
 from corpusmesh_client.documents import DocumentCalls
+from corpusmesh_client.evaluation import EvaluationCalls
 from corpusmesh_client.knowledge_bases import KnowledgeBaseCalls
+from corpusmesh_client.ledger import LedgerCalls
 from corpusmesh_client.research import ResearchCalls
 from corpusmesh_client.runs import RunCalls
 from corpusmesh_client.sources import SourceCalls
@@ -43,6 +45,8 @@ class CorpusMeshClient:
         sources: Calls on sources and their syncs.
         conversations: Calls on the caller's conversations.
         research: Researches of questions that one search does not answer.
+        evaluation: Calls on golden sets and evaluations.
+        ledger: Calls on recorded searches.
         vocabulary: Calls on the tenant's own words.
         admin: Calls on tenants, users and keys.
     """
@@ -83,6 +87,8 @@ class CorpusMeshClient:
         self.sources = SourceCalls(self._caller)
         self.conversations = ConversationCalls(self._caller)
         self.research = ResearchCalls(self._caller)
+        self.evaluation = EvaluationCalls(self._caller)
+        self.ledger = LedgerCalls(self._caller)
         self.vocabulary = VocabularyCalls(self._caller)
         self.admin = AdminCalls(self._caller)
 

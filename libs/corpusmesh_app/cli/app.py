@@ -10,8 +10,10 @@ from corpusmesh_app.cli import (
     chunk_commands,
     document_commands,
     evaluation_commands,
+    evaluation_set_commands,
     ingest_commands,
     knowledge_base_commands,
+    ledger_commands,
     local_commands,
     mesh_commands,
     model_commands,
@@ -48,7 +50,8 @@ def build_app() -> typer.Typer:
     run_commands.register(app)
     source_commands.register(app)
     vocabulary_commands.register(app)
-    evaluation_commands.register(app)
+    evaluation_set_commands.register(evaluation_commands.register(app))
+    ledger_commands.register(app)
     model_commands.register(app)
     admin_commands.register(app)
     return app

@@ -1,9 +1,10 @@
 """`corpusmesh eval`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from corpusmesh_app.cli.command import command
 from corpusmesh_app.cli.run_commands import raise_for_outcome
@@ -16,16 +17,36 @@ if TYPE_CHECKING:
     from corpusmesh.retrieve.v1.retrieval_service_pb2 import RetrievalPlan
     from corpusmesh_client import CorpusMeshClient
 
+_FOLDER = "folder"
 _LEGS = ("hybrid", "lexical", "vector")
 
 
-def register(app: typer.Typer) -> None:
+class _FolderGroup(TyperGroup):
+    """A group whose command `folder` need not be named: `eval FOLDER` is `eval folder FOLDER`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [_FOLDER, *args]
+        return super().parse_args(ctx, args)
+
+
+def register(app: typer.Typer) -> typer.Typer:
     """Add the command.
 
     Args:
         app: The application.
+
+    Returns:
+        The group, for commands on golden sets.
     """
-    command(app, "eval")(evaluate)
+    group = typer.Typer(
+        cls=_FolderGroup,
+        help="Measure retrieval and answers: of an evaluation set (eval FOLDER), or of a knowledge base's golden sets.",
+        no_args_is_help=True,
+    )
+    app.add_typer(group, name="eval")
+    command(group, _FOLDER)(evaluate)
+    return group
 
 
 async def evaluate(
