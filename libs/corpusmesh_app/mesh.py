@@ -49,6 +49,7 @@ from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.asking import ModelBudget, ModelSession
 from corpusmesh_retrieve.assembling import assembly_stages
 from corpusmesh_retrieve.conversing import ConversationHandlers, Conversations, ConversationTools
+from corpusmesh_retrieve.correcting import CorrectionStage
 from corpusmesh_retrieve.evaluating.handlers import EvaluationHandlers, EvaluationTools
 from corpusmesh_retrieve.features import feature_stages
 from corpusmesh_retrieve.ledger import LedgerHandlers, Recorder, Replayer
@@ -214,23 +215,33 @@ class Process:
         vocabularies = vocabulary_store(adapters.database)
         words = VocabularyReader(vocabularies)
 
+        web = web_source(settings, stores.embedder)
+        if web is not None:
+            stack.push_async_callback(web.close)
+
         def make_searcher(reader: SnapshotReader) -> Searcher:
             understanding = UnderstandingTools(
                 Viewer(reader), stores.index, stores.embedder, words, partial(datetime.now, UTC)
             )
+            correction = CorrectionStage(web=web)
             stages = SearchStages(
                 route=knowledge_base_router(understanding, stores.knowledge_bases).route,
                 understanding=understanding_stages(understanding),
                 features=feature_stages(reader, stores.index),
-                assembly=assembly_stages(
-                    stores.index,
-                    stores.embedder,
-                    adapters.embedder,
-                    between=(pages,),
-                    compress_by_model=settings.retrieve.compress_by_model,
+                assembly=(
+                    correction,
+                    *assembly_stages(
+                        stores.index,
+                        stores.embedder,
+                        adapters.embedder,
+                        between=(pages,),
+                        compress_by_model=settings.retrieve.compress_by_model,
+                    ),
                 ),
             )
-            return Searcher(reader, stores.index, stores.embedder, stages)
+            searcher = Searcher(reader, stores.index, stores.embedder, stages)
+            correction.attach(searcher)
+            return searcher
 
         searcher = make_searcher(stores.snapshots)
         conversations = ConversationTools(
@@ -239,9 +250,6 @@ class Process:
             stores.knowledge_bases,
             settings.retrieve.conversations,
         )
-        web = web_source(settings, stores.embedder)
-        if web is not None:
-            stack.push_async_callback(web.close)
         answerer = Answerer(stores.embedder, chat, make_rng)
         bounds = ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds)
         research = ResearchTools(searcher, answerer, web, open_session, chat is not None, bounds)
