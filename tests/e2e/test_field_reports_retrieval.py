@@ -104,7 +104,7 @@ async def test_fr_a14_every_marker_leads_to_the_text_that_supports_it(
     for pieces, one in ((deltas, answer), (again_deltas, again)):
         summary = one.summary
         assert "".join(pieces) == summary.text, "the stream and its summary say the same"
-        assert len(pieces) > 10, "it came as it was made"
+        assert len(pieces) > 3, "it came as it was made"
         assert summary.method == answer_pb.AnswerSummary.METHOD_MODEL
         assert summary.dropped_marker_count == 1
         assert "[ID:99]" not in summary.text
@@ -165,8 +165,8 @@ async def test_a_bad_model_costs_its_answer_and_not_the_question(
     assert any(note in entry for entry in summary.notes), summary.notes
     assert summary.method == method
     is_placed = any("placed by similarity" in entry for entry in summary.notes)
-    # Citations that the model did not make are found when its text is whole: the summary has them, the stream has not.
-    assert "".join(deltas) == (MARKER.sub("", summary.text) if is_placed else summary.text)
+    # Citations that the model did not make are put in before the sentence is shown.
+    assert "".join(deltas) == summary.text
     assert is_placed == (method == answer_pb.AnswerSummary.METHOD_MODEL)
     assert "heron" in summary.text
     if method == answer_pb.AnswerSummary.METHOD_EXTRACTIVE:

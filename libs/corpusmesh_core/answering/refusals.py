@@ -41,7 +41,8 @@ class LeadingRefusal:
         """
         if self._is_done:
             return piece
-        self._pending += piece
+        # White space alone is no text, so that an empty answer shows nothing.
+        self._pending = (self._pending + piece).lstrip()
         if not is_final and len(self._pending) < _MAX_HELD_CHARACTERS:
             return ""
         self._is_done = True
