@@ -52,9 +52,11 @@ from corpusmesh_retrieve.conversing import ConversationHandlers, Conversations, 
 from corpusmesh_retrieve.correcting import CorrectionStage
 from corpusmesh_retrieve.evaluating.handlers import EvaluationHandlers, EvaluationTools
 from corpusmesh_retrieve.features import feature_stages
+from corpusmesh_retrieve.hopping import HopStage
 from corpusmesh_retrieve.ledger import LedgerHandlers, Recorder, Replayer
 from corpusmesh_retrieve.module import RetrieveService
 from corpusmesh_retrieve.pages import PageReader
+from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.researching.handlers import ResearchHandlers, ResearchTools
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_retrieve.stages import SearchStages
@@ -234,7 +236,7 @@ class Process:
                         stores.index,
                         stores.embedder,
                         adapters.embedder,
-                        between=(pages,),
+                        between=(HopStage(Recaller(stores.index, stores.embedder)), pages),
                         compress_by_model=settings.retrieve.compress_by_model,
                     ),
                 ),

@@ -32,7 +32,7 @@ from corpusmesh_core.ports.index import (
 )
 from corpusmesh_core.ranking import RankingOptions, rank_candidates
 from corpusmesh_core.records import RULE_BY_KIND, Ordinal, Record, RecordKind
-from corpusmesh_core.text import Alternative, QueryTerms, analyze_query
+from corpusmesh_core.text import Alternative, QueryTerms, analyze, analyze_query
 from corpusmesh_core.visibility import SINGLE_SOURCE_KINDS, Visibility, VisibilityFilter, build_filter, is_visible
 
 pytestmark = pytest.mark.servers
@@ -278,6 +278,35 @@ async def test_given_records_are_scored_like_recalled_ones_and_hidden_ones_are_l
     for item in some.items:
         assert (item.lexical_rank, item.vector_rank) == (0, 0)
         assert (item.lexical_score, item.cosine) == pytest.approx(expected[item.record.record_id])
+
+
+async def test_records_are_recalled_by_a_name_in_their_title_and_scored_by_the_question(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    records = [
+        _chunk("exact", "beta", title="Diane Warren", seed=1),
+        _chunk("longer", "alpha beta", title="Songs of Diane Warren", seed=2),
+        _chunk("apart", "alpha", title="Diane and Warren", seed=3),
+        _chunk("in text", "Diane Warren alpha", title="Other", seed=4),
+        _chunk("hidden", "alpha", title="Diane Warren", ordinal=200, seed=5),
+    ]
+    await _fill(index, tenant_id, records)
+    asked = RecallRequest(analyze_query("alpha"), _vector(3), _all_visible(), ("kb",), window=8)
+    named = replace(asked, titles=(analyze("Diane Warren").fine, ("unknown",)))
+    every, some, none = await index.search(
+        tenant_id, _SPACE.space_id, [asked, named, replace(asked, titles=())], timeout_seconds=_SECONDS
+    )
+    assert {item.record.record_id for item in some.items} == {"exact", "longer"}
+    assert not none.items
+    expected = {item.record.record_id: (item.lexical_score, item.cosine) for item in every.items}
+    for item in some.items:
+        assert (item.lexical_rank, item.vector_rank) == (0, 0)
+        assert (item.lexical_score, item.cosine) == pytest.approx(expected[item.record.record_id])
+    [narrow] = await index.search(tenant_id, _SPACE.space_id, [replace(named, window=1)], timeout_seconds=_SECONDS)
+    assert [item.record.record_id for item in narrow.items] == ["exact"], "the title that is the name goes first"
+    with pytest.raises(InvalidArgumentError, match="titles"):
+        too_many = replace(asked, titles=(("a",),) * 129)
+        await index.search(tenant_id, _SPACE.space_id, [too_many], timeout_seconds=_SECONDS)
 
 
 async def test_words_can_be_told_to_weigh_more_and_to_have_synonyms(

@@ -27,6 +27,7 @@ from corpusmesh_core.errors import (
 )
 from corpusmesh_core.ports.index import (
     MAX_REQUESTS,
+    MAX_TITLES,
     MAX_WINDOW,
     Candidates,
     IndexSpace,
@@ -338,6 +339,10 @@ class OpenSearchRecordIndex:
                 field="window",
                 limit=MAX_WINDOW,
             )
+        if len(request.titles or ()) > MAX_TITLES:
+            raise InvalidArgumentError(
+                "TOO_MANY_TITLES", f"at most {MAX_TITLES} titles can be searched for at once", limit=MAX_TITLES
+            )
         vectors = [request.query_vector, request.reference.query_vector if request.reference else None]
         for vector in vectors:
             if vector is None:
@@ -373,6 +378,7 @@ class OpenSearchRecordIndex:
 def _finds_something(request: RecallRequest) -> bool:
     has_text = not request.terms.is_empty or request.query_vector is not None
     has_text = bool(request.record_ids) if request.record_ids is not None else has_text
+    has_text = bool(request.titles) if request.titles is not None else has_text
     return has_text and not request.visibility.matches_nothing and bool(request.knowledge_base_ids)
 
 

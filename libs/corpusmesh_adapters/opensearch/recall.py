@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, TERM_FIELDS, to_record
 from corpusmesh_adapters.opensearch.filters import Query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD
-from corpusmesh_adapters.opensearch.words import admission_query, lexical_query
+from corpusmesh_adapters.opensearch.words import admission_query, lexical_query, titles_query
 from corpusmesh_core.ports.index import Candidate, RecallRequest, Reference
 from corpusmesh_core.records import Record
 from corpusmesh_core.text import Script, script_of
@@ -25,6 +25,7 @@ _COSINE_FIELD = "cosine"
 _REFERENCE_COSINE_FIELD = "reference_cosine"
 _REFERENCE_LEG = "reference"
 _GIVEN_LEG = "given"
+_TITLE_LEG = "title"
 _COSINE_SCRIPT = (
     f"if (doc['{VECTOR_FIELD}'].size() == 0) {{ return null; }}"
     f" return cosineSimilarity(params.vector, doc['{VECTOR_FIELD}']);"
@@ -69,6 +70,9 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
         if scoring is not None:
             given["bool"]["should"] = [scoring]
         return [(_GIVEN_LEG, {**common, "size": len(request.record_ids), "query": given})]
+    if request.titles is not None:
+        titled: Query = {"query": {"bool": {"must": [titles_query(request.titles)], "filter": filters}}}
+        return [(_TITLE_LEG, {**common, **titled, **({} if scoring is None else _rescored(scoring, request.window))})]
     if lexical is not None:
         admitted = filters
         if matching.minimum_match > 0.0:

@@ -57,6 +57,19 @@ def lexical_query(terms: QueryTerms, *, proximity: bool = False) -> Query:
     return {"bool": {"should": clauses, "minimum_should_match": 1}}
 
 
+def titles_query(titles: Sequence[tuple[str, ...]]) -> Query:
+    """Make the query for records whose title or headings hold one of some names.
+
+    Args:
+        titles: Names as their fine terms, at least one.
+
+    Returns:
+        A scoring query: the rarer the name and the shorter the title, the better, so that the many titles that hold a
+        common name do not crowd out the one that is another name.
+    """
+    return {"dis_max": {"queries": [_phrase_query("title_fine", title) for title in titles]}}
+
+
 def admission_query(terms: QueryTerms, share: float) -> Query:
     """Make the condition that a record holds a share of the terms.
 

@@ -19,6 +19,8 @@ MAX_WINDOW = 1_000
 """Most candidates that one leg may return."""
 MAX_REQUESTS = 32
 """Most requests of one search."""
+MAX_TITLES = 128
+"""Most titles of one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class RecallRequest:
         matching: How its words are matched.
         record_ids: Score these records, at most MAX_WINDOW of them, instead of recalling any; those that the filters do
             not let pass are left out. None to recall.
+        titles: Recall the records whose title or headings hold one of these, each as its fine terms side by side, at
+            most MAX_TITLES of them; the text's terms and vector score them. None to recall by the text.
     """
 
     terms: QueryTerms
@@ -128,6 +132,7 @@ class RecallRequest:
     reference: Reference | None = None
     matching: WordMatching = WordMatching()
     record_ids: tuple[str, ...] | None = None
+    titles: tuple[tuple[str, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,19 +21,22 @@ References:
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corpusmesh_core.ranking.names import MAX_NAME_TERMS, Name, Terms, find_names, title_forms
 from corpusmesh_core.ranking.scoring import BELOW_THRESHOLD, RankedCandidate, in_order
-from corpusmesh_core.text import QueryTerms, analyze, is_stop_word
+from corpusmesh_core.text import QueryTerms, analyze, is_stop_word, normalize
 
 MAX_SOURCES = 4
 """Hits whose names are followed; recall does not grow with more of them."""
 MAX_NAMES = 128
 """Names that are searched at once."""
+MAX_FOLLOW_UPS = 3
+"""Questions of a language model that are searched at once."""
 
 _MAX_TITLE_TERMS = 32
+_MAX_FOLLOW_UP_CHARACTERS = 500
 _STEP = 1e-6
 _BEARING = 0.5
 """Share of the question's terms from which a sentence bears on it fully."""
@@ -159,6 +162,32 @@ def follow_names(
             other = _lifted(found[record_id], settings.gain * strength, scale, source)
             lifted[record_id] = _better(lifted[record_id], other)
     return in_order(list(lifted.values()))
+
+
+def read_follow_ups(question: str) -> Callable[[object], tuple[str, ...] | None]:
+    """Make the reader of a model's `{"questions": [text]}`.
+
+    Args:
+        question: What was asked.
+
+    Returns:
+        A reader that gives at most MAX_FOLLOW_UPS questions other than the one asked, none for an empty list; None if
+        an entry is no question of sensible length.
+    """
+
+    def read(answer: object) -> tuple[str, ...] | None:
+        listed = answer.get("questions") if isinstance(answer, dict) else None
+        if not isinstance(listed, list):
+            return None
+        made: dict[str, str] = {normalize(question).strip(): ""}
+        for entry in listed[:MAX_FOLLOW_UPS]:
+            text = " ".join(entry.split()) if isinstance(entry, str) else ""
+            if not 0 < len(text) <= _MAX_FOLLOW_UP_CHARACTERS:
+                return None
+            made.setdefault(normalize(text), text)
+        return tuple(filter(None, made.values()))
+
+    return read
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,8 @@ _MAX_KNOWN_TITLES = 50_000
 _MIN_TELLING_LETTERS = 2
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*|[^\w\s]")
-_BETWEEN = frozenset(
-    "of the de von van der and in for la di du del to on a at with from le el al und & - ' , . ! :".split()
-)
+_SMALL_WORDS = "of the de von van der and in for la di du del to on a at with from le el al und"
+_BETWEEN = frozenset("&-',.!:") | frozenset(_SMALL_WORDS.split())
 """What may stand inside a name."""
 _MAX_BETWEEN = 3
 _QUOTED = re.compile(r"[《「『“\"]([^《》「」『』“”\"\n]{1,60})[》」』”\"]")

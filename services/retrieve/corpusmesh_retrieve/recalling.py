@@ -9,12 +9,21 @@ from numpy.typing import NDArray
 
 from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
 from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbedLane, EmbedRole
-from corpusmesh_core.ports.index import MAX_WINDOW, Candidates, RecallRequest, RecordIndex, Reference, WordMatching
+from corpusmesh_core.ports.index import (
+    MAX_TITLES,
+    MAX_WINDOW,
+    Candidates,
+    RecallRequest,
+    RecordIndex,
+    Reference,
+    WordMatching,
+)
 from corpusmesh_core.query import QueryVariant, SearchMode
 from corpusmesh_core.ranking import (
     RankedCandidate,
     VariantCandidates,
     derived_kinds,
+    in_order,
     lift_by_derived,
     links_to_fetch,
     rank_candidates,
@@ -171,6 +180,70 @@ class Recaller:
         )
         [found] = await self._index.search(
             call.identity.tenant_id, view.space_id, [request], timeout_seconds=call.remaining_seconds()
+        )
+        return found
+
+    async def recall_more(
+        self, call: CallContext, outcome: SearchOutcome, variants: Sequence[QueryVariant]
+    ) -> tuple[RankedCandidate, ...]:
+        """Embed further texts for the same question and search for them; see `Searcher.recall_more`.
+
+        Args:
+            call: The call.
+            outcome: A search that has recalled; gets the variants, their vectors and candidates.
+            variants: Texts to search for; of more than MAX_VARIANTS - 1, the first.
+
+        Returns:
+            What they found.
+        """
+        wanted = [variant for variant in variants if variant.text.strip()][: MAX_VARIANTS - 1]
+        if not wanted:
+            return ()
+        vectors = await self.embed(call, outcome, wanted)
+        await self.recall(call, outcome, wanted, vectors)
+        further = {
+            item.record.record_id
+            for found in outcome.found
+            for candidates in found[-len(wanted) :]
+            for item in candidates.items
+        }
+        return tuple(item for item in rank_found(outcome) if item.candidate.record.record_id in further)
+
+    async def recall_titled(
+        self, call: CallContext, outcome: SearchOutcome, titles: Sequence[tuple[str, ...]]
+    ) -> tuple[RankedCandidate, ...]:
+        """Search for records whose title or headings hold one of some names, in one round trip to each space.
+
+        Args:
+            call: The call.
+            outcome: A search whose question is embedded; stays as it is.
+            titles: Names as their fine terms; of more than MAX_TITLES, the first.
+
+        Returns:
+            What was found, scored against the question.
+        """
+        wanted = tuple(titles[:MAX_TITLES])
+        views = [view for view in outcome.views if wanted and not view.visibility.is_empty]
+        found = await asyncio.gather(*(self._titled(call, outcome, view, wanted) for view in views))
+        options = outcome.plan.ranking_options()
+        return in_order(
+            [
+                item
+                for part in found
+                for item in rank_candidates(part, outcome.terms, options, rank_features=outcome.rank_features)
+            ]
+        )
+
+    async def _titled(
+        self, call: CallContext, outcome: SearchOutcome, view: SpaceView, titles: tuple[tuple[str, ...], ...]
+    ) -> Candidates:
+        vector = outcome.query_vector if outcome.query_space_id == view.space_id else None
+        request = _request(outcome, view, terms=outcome.terms, vector=vector, kinds=outcome.plan.kinds)
+        [found] = await self._index.search(
+            call.identity.tenant_id,
+            view.space_id,
+            [replace(request, titles=titles)],
+            timeout_seconds=call.remaining_seconds(),
         )
         return found
 

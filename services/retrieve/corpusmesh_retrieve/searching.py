@@ -110,18 +110,7 @@ class Searcher:
         Raises:
             UnavailableError: If the index does not answer.
         """
-        wanted = [variant for variant in variants if variant.text.strip()][: MAX_VARIANTS - 1]
-        if not wanted:
-            return ()
-        vectors = await self._recaller.embed(call, outcome, wanted)
-        await self._recaller.recall(call, outcome, wanted, vectors)
-        further = {
-            item.record.record_id
-            for found in outcome.found
-            for candidates in found[-len(wanted) :]
-            for item in candidates.items
-        }
-        return tuple(item for item in rank_found(outcome) if item.candidate.record.record_id in further)
+        return await self._recaller.recall_more(call, outcome, variants)
 
     async def score_records(
         self, call: CallContext, outcome: SearchOutcome, record_ids: Sequence[str]
