@@ -133,8 +133,8 @@ def test_a_record_that_was_read_by_id_is_scored_like_one_that_was_recalled() -> 
 
 def test_the_sentences_that_name_what_is_asked_stay_in_their_order_word_for_word() -> None:
     text = (
-        "Cats sleep a lot and dream of mice all day. The leaf pages of the index are linked in order. Dogs bark at night."
-        " A range query follows the links of the leaf pages. Soup needs salt."
+        "Cats sleep and dream of mice all day long. The leaf pages of the index are linked in order."
+        " Dogs bark at night. A range query follows the links of the leaf pages. Soup needs salt."
     )
     found = _compressed("why does the leaf order help a range query", text)
     assert found == {
