@@ -84,6 +84,8 @@ def test_plans_are_presets_or_the_contracts_own_json() -> None:
     assert parse_plan("") == pb.RetrievalPlan()
     assert parse_plan("lexical").mode == pb.SEARCH_MODE_LEXICAL
     assert parse_plan("term-coverage").fusion == pb.FUSION_TERM_COVERAGE
+    assert parse_plan("balanced") == pb.RetrievalPlan(preset=pb.PRESET_BALANCED)
+    assert parse_plan("z-score") == pb.RetrievalPlan(preset=pb.PRESET_FAST, fusion=pb.FUSION_Z_SCORE)
     plan = parse_plan('{"mode": "SEARCH_MODE_VECTOR", "vectorWeight": 0.0, "candidate_window": 7}')
     assert (plan.mode, plan.candidate_window) == (pb.SEARCH_MODE_VECTOR, 7)
     assert plan.HasField("vector_weight")

@@ -1,5 +1,6 @@
 """`corpusmesh eval`."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from corpusmesh_client import CorpusMeshClient
 
 _FOLDER = "folder"
+_DEFAULT = "balanced"
+_NAMED = re.compile(r"([^={}]+)=(.*)", re.DOTALL)
 _LEGS = ("hybrid", "lexical", "vector")
 
 
@@ -53,7 +56,13 @@ async def evaluate(
     session: Session,
     folder: Annotated[Path, typer.Argument(help="Folder with corpus.jsonl and queries.jsonl.")],
     knowledge_base: Annotated[str, typer.Option("--kb", help="Knowledge base; made where there is none.")],
-    plan: Annotated[str, typer.Option(help="hybrid, lexical, vector, a fusion, or a JSON object.")] = "hybrid",
+    plan: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A preset, a mode, a fusion, or a JSON object, after NAME= if it is to have one; repeatable. "
+            "Default: balanced."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Questions to ask; 0 for all.")] = 0,
     question_field: Annotated[str, typer.Option(help="Field that holds the question.")] = "question",
     compare_legs: Annotated[
@@ -71,7 +80,7 @@ async def evaluate(
     queries = read_queries(folder, question_field=question_field, limit=limit)
     corpus = read_corpus(folder)
     plans: dict[str, RetrievalPlan] = (
-        {name: parse_plan(name) for name in _LEGS} if compare_legs else {plan: parse_plan(plan)}
+        {name: parse_plan(name) for name in _LEGS} if compare_legs else dict(map(_named_plan, plan or [_DEFAULT]))
     )
     async with session.client() as client:
         name = await _ensure_knowledge_base(client, knowledge_base, session)
@@ -117,6 +126,13 @@ async def evaluate(
         render,
     )
     raise_for_outcome(len(corpus) - report.failed_count, report.failed_count)
+
+
+def _named_plan(text: str) -> "tuple[str, RetrievalPlan]":
+    from corpusmesh_app.cli.plans import parse_plan
+
+    named = _NAMED.fullmatch(text)
+    return (named[1].strip(), parse_plan(named[2])) if named else (text, parse_plan(text))
 
 
 async def _ensure_knowledge_base(client: "CorpusMeshClient", name: str, session: Session) -> str:

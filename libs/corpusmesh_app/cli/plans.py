@@ -1,10 +1,15 @@
-"""Retrieval plans of the command line: a preset's name or a JSON object in the contract's own spelling."""
+"""Retrieval plans of the command line: a name or a JSON object in the contract's own spelling."""
 
 from google.protobuf import json_format
 
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
 
+_PRESETS = {
+    "fast": pb.PRESET_FAST,
+    "balanced": pb.PRESET_BALANCED,
+    "thorough": pb.PRESET_THOROUGH,
+}
 _MODES = {
     "hybrid": pb.SEARCH_MODE_HYBRID,
     "lexical": pb.SEARCH_MODE_LEXICAL,
@@ -14,16 +19,19 @@ _FUSIONS = {
     "adaptive": pb.FUSION_ADAPTIVE,
     "term-coverage": pb.FUSION_TERM_COVERAGE,
     "reciprocal-rank": pb.FUSION_RECIPROCAL_RANK,
+    "min-max": pb.FUSION_MIN_MAX,
+    "z-score": pb.FUSION_Z_SCORE,
 }
-PRESETS = (*_MODES, *_FUSIONS)
+PLAN_NAMES = (*_PRESETS, *_MODES, *_FUSIONS)
 
 
 def parse_plan(text: str) -> pb.RetrievalPlan:
     """Read a plan.
 
     Args:
-        text: "" for the defaults; a preset (a mode: hybrid, lexical, vector; a fusion: adaptive, term-coverage,
-            reciprocal-rank); or a JSON object with the fields of `corpusmesh.retrieve.v1.RetrievalPlan`.
+        text: "" for the defaults; a preset (fast, balanced, thorough); a mode (hybrid, lexical, vector) or a fusion
+            (adaptive, term-coverage, reciprocal-rank, min-max, z-score) and nothing besides, as in the preset fast; or
+            a JSON object with the fields of `corpusmesh.retrieve.v1.RetrievalPlan`.
 
     Returns:
         The plan.
@@ -34,16 +42,18 @@ def parse_plan(text: str) -> pb.RetrievalPlan:
     name = text.strip()
     if not name:
         return pb.RetrievalPlan()
+    if name in _PRESETS:
+        return pb.RetrievalPlan(preset=_PRESETS[name])
     if name in _MODES:
-        return pb.RetrievalPlan(mode=_MODES[name])
+        return pb.RetrievalPlan(preset=pb.PRESET_FAST, mode=_MODES[name])
     if name in _FUSIONS:
-        return pb.RetrievalPlan(fusion=_FUSIONS[name])
+        return pb.RetrievalPlan(preset=pb.PRESET_FAST, fusion=_FUSIONS[name])
     try:
         # Parse takes "[]" for an empty message.
         return json_format.Parse(name if name.startswith("{") else "none", pb.RetrievalPlan())
     except json_format.ParseError as error:
         raise InvalidArgumentError(
             "PLAN_INVALID",
-            f"the plan is neither one of {', '.join(PRESETS)} nor a JSON object of RetrievalPlan ({error})",
+            f"the plan is neither one of {', '.join(PLAN_NAMES)} nor a JSON object of RetrievalPlan ({error})",
             field="plan",
         ) from error
