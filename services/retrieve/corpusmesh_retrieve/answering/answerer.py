@@ -214,7 +214,7 @@ class Answerer:
         messages = (
             render_answer_messages(work.question, evidence, rng=rng, prompt=REVISE_V1, unsupported=unsupported)
             if unsupported is not None
-            else render_answer_messages(work.question, evidence, rng=rng)
+            else render_answer_messages(work.question, evidence, rng=rng, prompt=work.options.prompt)
         )
         return Writing(chat, messages, evidence, work.question, work.options.max_answer_tokens, seconds)
 

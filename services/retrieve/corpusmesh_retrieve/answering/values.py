@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from corpusmesh_core.answering import Evidence
 from corpusmesh_core.citation import Statement
+from corpusmesh_core.prompts import ANSWER_V2, AnswerPrompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class AnswerOptions:
         max_answer_tokens: Longest answer of a model.
         model_deadline_seconds: Time after which a model-free answer is given instead.
         max_per_source: Most pieces of one document or web page; None for no bound.
+        prompt: What the model is asked to write.
     """
 
     max_evidence_tokens: int
@@ -25,6 +27,7 @@ class AnswerOptions:
     max_answer_tokens: int
     model_deadline_seconds: float
     max_per_source: int | None = None
+    prompt: AnswerPrompt = ANSWER_V2
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from corpusmesh.retrieve.v1 import research_service_pb2 as pb
 from corpusmesh.retrieve.v1.research_service_pb2_grpc import ResearchServiceServicer
 from corpusmesh_core.errors import InvalidArgumentError, OverloadedError
+from corpusmesh_core.prompts.research_report_v1 import RESEARCH_REPORT_V1
 from corpusmesh_core.research.budget import BudgetShares, ResearchBudget, ResearchCost, share_budget
 from corpusmesh_retrieve.answer_handlers import ModelBounds
 from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
@@ -203,6 +204,7 @@ class ResearchHandlers(ResearchServiceServicer):
             model_free=request.model_free or not shares.answer_by_model,
             max_answer_tokens=self._tools.bounds.max_answer_tokens,
             model_deadline_seconds=self._tools.bounds.deadline_seconds,
+            prompt=RESEARCH_REPORT_V1,
         )
 
 

@@ -6,9 +6,9 @@ from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import research_service_pb2 as pb
 from corpusmesh_core.research.budget import ResearchCost
 from corpusmesh_core.research.tree import QuestionNode, QuestionState
+from corpusmesh_retrieve.answer_handlers import summary_to_wire as answer_to_wire
 from corpusmesh_retrieve.answering import AnswerResult
-from corpusmesh_retrieve.convert import condition_to_wire, hit_to_wire
-from corpusmesh_retrieve.explaining import stage_to_wire
+from corpusmesh_retrieve.convert import hit_to_wire
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_retrieve.request_checks import snapshot_names
 from corpusmesh_retrieve.researching.running import Research
@@ -91,18 +91,8 @@ def summary_to_wire(
     Returns:
         The wire message.
     """
-    summary = answer_pb.AnswerSummary
-    answer = summary(
-        text=result.text,
-        citations=_citations(result.cited, result, outcome),
-        method=summary.METHOD_MODEL if result.by_model else summary.METHOD_EXTRACTIVE,
-        abstained=result.abstained,
-        dropped_marker_count=result.dropped_marker_count,
-        notes=list(dict.fromkeys([*result.notes, *_silent(outcome)])),
-        standalone_question=outcome.question if outcome.question != outcome.request.query else "",
-        stages=[stage_to_wire(report) for report in outcome.stages],
-        inferred_conditions=[condition_to_wire(condition) for condition in outcome.inferred],
-    )
+    result.notes.extend(_silent(outcome))
+    answer = answer_to_wire(result, outcome, _citations(result.cited, result, outcome))
     return pb.ResearchSummary(
         answer=answer,
         questions=[node_to_wire(node) for node in research.tree.nodes],
