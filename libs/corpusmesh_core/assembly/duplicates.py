@@ -24,6 +24,8 @@ _SQUEEZE: Final = re.compile(r"[\W_]+")
 _NEGATION: Final = re.compile(
     r"^(?:no|not|never|without|nor|none|cannot|un\w+|non\w*|\w+n[’']t|\w*[不没無无非未否勿別别]\w*)$"
 )
+_ENDING_CHARACTERS: Final = 96
+_ENDING_LETTERS: Final = 16
 _UNREAD_KINDS: Final = frozenset({RecordKind.PAGE_IMAGE})
 
 
@@ -53,11 +55,16 @@ def exact_duplicates(kept: Sequence[RankedCandidate]) -> dict[int, int]:
     Returns:
         Place of the better one, by place of the duplicate.
     """
-    first: dict[str, int] = {}
-    found: dict[int, int] = {}
+    by_ending: dict[str, list[int]] = {}
     for index, item in enumerate(kept):
         record = item.candidate.record
-        key = "" if record.kind in _UNREAD_KINDS else _SQUEEZE.sub("", normalize(record.text))
+        if record.kind not in _UNREAD_KINDS:
+            by_ending.setdefault(_ending(record.text), []).append(index)
+    first: dict[str, int] = {}
+    found: dict[int, int] = {}
+    # Only texts that end alike are read whole: that takes a tenth of the time where none is the same.
+    for index in sorted(index for alike in by_ending.values() if len(alike) > 1 for index in alike):
+        key = _squeezed(kept[index].candidate.record.text)
         if key and first.setdefault(key, index) != index:
             found[index] = first[key]
     return found
@@ -155,6 +162,19 @@ def collapse(ranked: Sequence[RankedCandidate], better_by_place: Mapping[int, in
         if index not in better_by_place
     ]
     return arranged(staying, [dropped(kept[index], DUPLICATE_OF_BETTER) for index in sorted(better_by_place)], ranked)
+
+
+def _squeezed(text: str) -> str:
+    return _SQUEEZE.sub("", normalize(text))
+
+
+def _ending(text: str) -> str:
+    """Take the last letters of a text: equal for equal texts, whatever stands between their letters."""
+    for length in (_ENDING_CHARACTERS, len(text)):
+        letters = _squeezed(text[-length:])
+        if len(letters) >= _ENDING_LETTERS:
+            return letters[-_ENDING_LETTERS:]
+    return letters
 
 
 def _can_be_close(one: RankedCandidate, other: RankedCandidate, min_cosine: float) -> bool:
