@@ -30,8 +30,13 @@ from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import (
 )
 from corpusmesh.ingest.v1.run_service_pb2_grpc import RunServiceServicer, add_RunServiceServicer_to_server
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
+from corpusmesh.retrieve.v1 import research_service_pb2 as research_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import AnswerServiceServicer, add_AnswerServiceServicer_to_server
+from corpusmesh.retrieve.v1.research_service_pb2_grpc import (
+    ResearchServiceServicer,
+    add_ResearchServiceServicer_to_server,
+)
 from corpusmesh.retrieve.v1.retrieval_service_pb2_grpc import (
     RetrievalServiceServicer,
     add_RetrievalServiceServicer_to_server,
@@ -383,6 +388,29 @@ class Answers(Base, AnswerServiceServicer):
         )
 
 
+class Researches(Base, ResearchServiceServicer):
+    @guarded("Research", stream=True)
+    async def Research(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        state = research_pb.ResearchProgress
+        asked = state(node="1", question=request.question, state=state.STATE_SEARCHING)
+        yield research_pb.ResearchResponse(progress=asked)
+        asked = state(node="1", question=request.question, state=state.STATE_STOPPED, missing=["the year"])
+        yield research_pb.ResearchResponse(progress=asked)
+        yield research_pb.ResearchResponse(text_delta="The answer is 42.")
+        if request.question == "break off":
+            return
+        yield research_pb.ResearchResponse(
+            summary=research_pb.ResearchSummary(
+                answer=answer_pb.AnswerSummary(text="The answer is 42."),
+                questions=[asked],
+                open_questions=[f"within {request.budget.max_seconds} seconds, web {request.plan.correction.web}"],
+                cost=research_pb.ResearchCost(search_count=1),
+                partial=True,
+                partial_reason="seconds",
+            )
+        )
+
+
 class Admin(Base, AdminServiceServicer):
     @guarded("GetCaller")
     async def GetCaller(self, request: Any, context: Any) -> Any:
@@ -461,6 +489,7 @@ def run_gateway() -> Iterator[CannedGateway]:
         add_RunServiceServicer_to_server(Runs(mesh), server)
         add_RetrievalServiceServicer_to_server(Retrieval(mesh), server)
         add_AnswerServiceServicer_to_server(Answers(mesh), server)
+        add_ResearchServiceServicer_to_server(Researches(mesh), server)
         add_AdminServiceServicer_to_server(Admin(mesh), server)
         address.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
         await server.start()
