@@ -111,6 +111,12 @@ def test_fr_a14_markers_resolve_by_label_and_unknown_ones_are_dropped_and_counte
     assert filter_answer(filtered, LABELS) == (filtered, FilterOutcome((1203, 9119, 8812), 0, 0))
 
 
+def test_a_marker_with_a_number_that_is_longer_than_any_of_ours_is_broken() -> None:
+    text, outcome = filter_answer("Unlimited [ID:99999999999999999999].", LABELS)
+    assert text == "Unlimited [ID 99999999999999999999]."
+    assert outcome.cited == ()
+
+
 FRAGMENTS = st.sampled_from(
     [
         *("[ID:1203]", "[ID: 8812, 4410]", "【ID:99】", "(ID:7007)", "ID:9119", "[ID:", "1203]", "[", "]", "(", ")"),

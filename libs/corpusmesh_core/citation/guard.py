@@ -65,6 +65,9 @@ class AddressGuard(StreamScanner):
                 return end, marker.replace(":", " ")
             # A marker must not become the label of a link.
             return end, marker + " " if cursor.at(end) == "(" else marker
+        if self._begins_marker(cursor, position):
+            # Longer than any number of ours, and still a marker to whoever shows the text.
+            return position + 4, "[ID "
         link = parse_link(cursor, position)
         if (
             link is not None
@@ -74,6 +77,10 @@ class AddressGuard(StreamScanner):
         ):
             return link.end, cursor.text[position : link.end]
         return position + 1, "["
+
+    def _begins_marker(self, cursor: Cursor, position: int) -> bool:
+        is_prefix = all(cursor.at(position + offset) == expected for offset, expected in enumerate("[ID:"))
+        return is_prefix and cursor.at(position + 4).isdecimal()
 
     def _canonical_marker(self, cursor: Cursor, position: int) -> str:
         for offset, expected in enumerate("[ID:"):
