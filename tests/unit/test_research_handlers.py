@@ -209,8 +209,11 @@ class RecordingWeb:
 async def test_the_web_is_asked_only_where_the_plan_says_so(wanted: bool) -> None:
     web = RecordingWeb()
     plan = retrieval_pb.RetrievalPlan(correction=retrieval_pb.CorrectionPlan(web=wanted))
-    turn = retrieval_pb.Turn(speaker=retrieval_pb.Turn.SPEAKER_USER, text="about scooters")
-    _, _, _, summary = await run(handlers(Library({}), web=web), request(plan=plan, history=[turn]))
+    turns = [
+        retrieval_pb.Turn(speaker=retrieval_pb.Turn.SPEAKER_USER, text="about scooters"),
+        retrieval_pb.Turn(speaker=retrieval_pb.Turn.SPEAKER_ASSISTANT, text="a quoted secret"),
+    ]
+    _, _, _, summary = await run(handlers(Library({}), web=web), request(plan=plan, history=turns))
     assert summary.cost.web_search_count == len(web.asked)
     if not wanted:
         assert web.asked == []

@@ -16,3 +16,8 @@ STAGES_TOTAL: Final = Counter(
     " for and cannot run?",
     ["stage", "state"],
 )
+RESEARCHES_TOTAL: Final = Counter(
+    "corpusmesh_retrieve_researches_total",
+    "Researches that were answered, by what ended their search: done, or the budget. Are the budgets large enough?",
+    ["ended_by"],
+)

@@ -18,6 +18,7 @@ from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
 from corpusmesh_retrieve.asking import ModelBudget, ModelSession
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.convert import history_of, metadata_of
+from corpusmesh_retrieve.metrics import RESEARCHES_TOTAL
 from corpusmesh_retrieve.outcome import SearchRequest
 from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of
 from corpusmesh_retrieve.researching.reporting import ResearchReport
@@ -34,6 +35,7 @@ _MAX_EVIDENCE_TOKENS = 100_000
 _DEFAULT_EVIDENCE_TOKENS = 8_000
 _MAX_EVIDENCE_COUNT = 48
 _HITS_PER_QUESTION = 8
+_GRACE_SECONDS = 5.0
 
 
 class ResearchSessionOpener(Protocol):
@@ -126,10 +128,12 @@ class ResearchHandlers(ResearchServiceServicer):
             outcome.notes.append("the web was not searched: no search engine is configured")
         options = self._answer_options(request, shares, len(outcome.ranked))
         report = ResearchReport(self._tools.answerer, research, outcome, options)
-        # The answer has what is left of the budget's time, as far as the caller waits that long.
+        # The answer has what is left of the budget's time, and a little more rather than an error.
         own_call = replace(
             call,
-            deadline_monotonic_seconds=min(call.deadline_monotonic_seconds, started + plan.budget.max_seconds),
+            deadline_monotonic_seconds=min(
+                call.deadline_monotonic_seconds, started + plan.budget.max_seconds + _GRACE_SECONDS
+            ),
         )
         result = report.gather()
         result.notes.extend(outcome.notes)
@@ -145,6 +149,7 @@ class ResearchHandlers(ResearchServiceServicer):
             search_count=knowledge_bases.search_count,
             web_search_count=web.search_count if web is not None else 0,
         )
+        RESEARCHES_TOTAL.labels("budget" if research.spent else "done").inc()
         yield pb.ResearchResponse(summary=summary_to_wire(research, outcome, result, cost_to_wire(cost)))
 
     def _plan(self, request: pb.ResearchRequest) -> tuple[ResearchPlan, BudgetShares]:
@@ -194,7 +199,9 @@ class ResearchHandlers(ResearchServiceServicer):
     def _web(self, request: pb.ResearchRequest) -> WebResearchSource | None:
         if self._tools.web is None or not request.plan.correction.web:
             return None
-        asked = "\n".join([request.question, *(turn.text for turn in request.history)])
+        # Not the assistant's turns: they quote documents.
+        turns = (turn.text for turn in history_of(request.history) if turn.is_user)
+        asked = "\n".join([request.question, *turns])
         return WebResearchSource(self._tools.web, asked)
 
     def _answer_options(self, request: pb.ResearchRequest, shares: BudgetShares, found_count: int) -> AnswerOptions:

@@ -264,6 +264,8 @@ class Research:
         return replace(
             first,
             ranked=merge_findings(findings, _record_id),
+            # What was left out of evidence for one question may be what another one asks for.
+            compressed=first.compressed if len(order) == 1 else {},
             unreachable=list(self.unreachable),
             notes=list(first.notes),
             stages=list(first.stages),
