@@ -10,6 +10,10 @@ from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.context import CallContext
 
+_MAX_SECONDS = 3.0
+_SHARE_OF_DEADLINE = 0.3
+"""Of the caller's time: what is read here makes a result better, and its absence must not cost it."""
+
 
 class RecordReader:
     """Reads records by id."""
@@ -44,6 +48,7 @@ class RecordReader:
             The visible ones by id.
         """
         reads = []
+        seconds = min(_MAX_SECONDS, call.remaining_seconds() * _SHARE_OF_DEADLINE)
         for view in outcome.views:
             ids = list(dict.fromkeys(name for key in view.knowledge_base_ids for name in wanted.get(key, ())))
             if ids and not view.visibility.is_empty:
@@ -54,7 +59,7 @@ class RecordReader:
                         ids[:MAX_WINDOW],
                         build_filter(view.visibility, kinds),
                         with_vectors=with_vectors,
-                        timeout_seconds=call.remaining_seconds(),
+                        timeout_seconds=seconds,
                     )
                 )
         return {record.record_id: record for part in await asyncio.gather(*reads) for record in part}
