@@ -20,39 +20,44 @@ _IDENTIFIER: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.+#/-]{2,64}|[A-Z]{2,
 
 
 def emphasis_of(question: str) -> Mapping[str, float]:
-    """Weigh the fine terms of a question by how they are written.
+    """Weigh the terms of a question by how they are written.
 
     Args:
         question: The question.
 
     Returns:
-        Factor by fine term, above 1, of terms in quotation marks, identifiers and numbers; a function word gets one in
+        Factor by fine and coarse term, above 1, of terms in quotation marks, identifiers and numbers; a function word gets one in
         quotation marks alone.
     """
     found: dict[str, float] = {}
     for word in words_of(question):
         if _IDENTIFIER.fullmatch(word.text) or is_number(word.text):
-            _raise(found, analyze(word.text).fine, IDENTIFIER_FACTOR)
+            _raise(found, _terms(word.text), IDENTIFIER_FACTOR)
     for quote in quoted_of(question):
-        _raise(found, analyze(quote).fine, QUOTED_FACTOR)
+        _raise(found, _terms(quote), QUOTED_FACTOR)
     return found
 
 
 def emphasis_of_terms(question: str, keywords: Iterable[str]) -> Mapping[str, float]:
-    """Weigh the fine terms that somebody named as telling, as far as the question holds them.
+    """Weigh the terms that somebody named as telling, as far as the question holds them.
 
     Args:
         question: The question.
         keywords: What was named.
 
     Returns:
-        Factor by fine term, above 1.
+        Factor by fine and coarse term, above 1.
     """
-    held = frozenset(analyze(question).fine)
+    held = frozenset(_terms(question))
     found: dict[str, float] = {}
     for keyword in keywords:
-        _raise(found, (term for term in analyze(keyword).fine if term in held and not is_stop_word(term)), NAMED_FACTOR)
+        _raise(found, (term for term in _terms(keyword) if term in held and not is_stop_word(term)), NAMED_FACTOR)
     return found
+
+
+def _terms(text: str) -> tuple[str, ...]:
+    analyzed = analyze(text)
+    return (*analyzed.fine, *analyzed.coarse)
 
 
 def _raise(found: dict[str, float], terms: Iterable[str], factor: float) -> None:

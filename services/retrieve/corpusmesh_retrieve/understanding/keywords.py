@@ -39,7 +39,8 @@ class Keywords:
             otherwise=partial(emphasis_of, question),
             parameters={"count": str(MAX_KEYWORDS)},
         )
-        emphasis = {term: factor for term, factor in made.value.items() if term in outcome.terms.fine}
+        held = frozenset((*outcome.terms.fine, *outcome.terms.coarse))
+        emphasis = {term: factor for term, factor in made.value.items() if term in held}
         if not emphasis:
             return StageResult(StageState.SKIPPED, made.by_model, "no word stands out")
         outcome.terms = replace(outcome.terms, emphasis=emphasis)
