@@ -24,6 +24,13 @@ _PAGE_SIZE = 200
 _MARKER = re.compile(r"\[ID:\d+\]")
 
 KnowledgeBases = Annotated[list[str], typer.Option("--kb", help="Knowledge base; may be given several times.")]
+OptionalKnowledgeBases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kb",
+        help="Knowledge base; may be given several times. Without one, those of the conversation, else the mesh picks.",
+    ),
+]
 Plan = Annotated[
     str,
     typer.Option(
@@ -90,25 +97,47 @@ async def _search_pages(
 async def ask(
     session: Session,
     text: Annotated[str, typer.Argument(help="Question.")],
-    knowledge_bases: KnowledgeBases,
+    knowledge_bases: OptionalKnowledgeBases = None,
     plan: Plan = "",
     model_free: Annotated[
         bool, typer.Option("--model-free", help="Answer with sentences of the evidence, without a language model.")
     ] = False,
     max_evidence_tokens: Annotated[int, typer.Option(help="Tokens of evidence; 0 for the default.")] = 0,
+    conversation: Annotated[
+        str, typer.Option(help='Conversation that question and answer are added to; "new" begins one.')
+    ] = "",
 ) -> None:
     """Answer a question from knowledge bases, with citations."""
     from corpusmesh_app.cli.plans import parse_plan
 
     wanted = parse_plan(plan)
     async with session.client() as client:
-        names = await resolve_names(client, knowledge_bases)
-        live: Callable[[str], None] | None = None if session.output.as_json else _print_piece
+        names = await resolve_names(client, knowledge_bases or [])
+        continued = await _conversation_name(client, conversation, names)
+        live: Callable[[str], None] | None = None if session.output.as_json else print_piece
         shape, summary = await stream_answer(
-            client, names, text, plan=wanted, model_free=model_free, max_evidence_tokens=max_evidence_tokens, live=live
+            client,
+            names,
+            text,
+            plan=wanted,
+            model_free=model_free,
+            max_evidence_tokens=max_evidence_tokens,
+            conversation=continued,
+            live=live,
         )
 
+    if continued:
+        shape["conversation"] = continued
+        session.output.message(f"Conversation {continued}")
     session.output.result(shape, lambda console: print_citations(console, summary))
+
+
+async def _conversation_name(client: "CorpusMeshClient", conversation: str, names: list[str]) -> str:
+    from corpusmesh_client.names import resource_name
+
+    if conversation == "new":
+        return (await client.conversations.create(knowledge_bases=names)).name
+    return resource_name("conversations", conversation) if conversation else ""
 
 
 async def stream_answer(
@@ -119,6 +148,7 @@ async def stream_answer(
     plan: "RetrievalPlan | None" = None,
     model_free: bool = False,
     max_evidence_tokens: int = 0,
+    conversation: str = "",
     live: Callable[[str], None] | None = None,
 ) -> "tuple[Shape, AnswerSummary]":
     """Ask a question and show the answer as it is made.
@@ -130,6 +160,7 @@ async def stream_answer(
         plan: How to search for evidence.
         model_free: Whether to answer without a language model.
         max_evidence_tokens: Tokens of evidence; 0 for the mesh's default.
+        conversation: Name of the conversation that question and answer are added to; "" for none.
         live: Handed every piece of the text as it comes.
 
     Returns:
@@ -143,7 +174,12 @@ async def stream_answer(
 
     evidence, summary, ended, streamed = EvidenceList(), AnswerSummary(), False, False
     pieces = client.answer(
-        knowledge_bases, question, plan=plan, model_free=model_free, max_evidence_tokens=max_evidence_tokens
+        knowledge_bases,
+        question,
+        plan=plan,
+        model_free=model_free,
+        max_evidence_tokens=max_evidence_tokens,
+        conversation=conversation,
     )
     async for response in pieces:
         kind = response.WhichOneof("piece")
@@ -192,7 +228,12 @@ def print_citations(console: "Console", summary: "AnswerSummary") -> None:
         console.print(plain(f"Note: {note}"), style="dim")
 
 
-def _print_piece(text: str) -> None:
+def print_piece(text: str) -> None:
+    """Print a piece of an answer as it comes.
+
+    Args:
+        text: The piece.
+    """
     typer.echo(plain(text), nl=False)
 
 

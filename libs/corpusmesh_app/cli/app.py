@@ -8,6 +8,7 @@ from corpusmesh_app.cli import (
     admin_commands,
     answer_commands,
     chunk_commands,
+    conversation_commands,
     document_commands,
     evaluation_commands,
     evaluation_set_commands,
@@ -44,6 +45,7 @@ def build_app() -> typer.Typer:
     knowledge_base_commands.register(app)
     ingest_commands.register(app)
     answer_commands.register(app)
+    conversation_commands.register(app)
     research_commands.register(app)
     version_commands.register(document_commands.register(app))
     chunk_commands.register(app)
