@@ -38,6 +38,7 @@ def test_the_new_score_weighs_as_much_as_it_is_given() -> None:
     mixed = mix_rerank_scores(items, np.array([0.1, 0.2, 0.9]), weight=0.5)
     assert ids(mixed) == ["7-2", "7-0", "7-1"]
     assert [item.similarity for item in mixed] == pytest.approx([0.7, 0.45, 0.4])
+    assert [item.explanation.rerank_similarity for item in mixed] == [0.9, 0.1, 0.2]
     assert ids(mix_rerank_scores(items, np.array([0.1, 0.2, 0.9]), weight=0.0)) == ["7-0", "7-1", "7-2"]
     assert ids(mix_rerank_scores(items, np.array([0.1, 0.2, 0.9]), weight=1.0)) == ["7-2", "7-1", "7-0"]
 
@@ -47,6 +48,7 @@ def test_what_lies_beyond_the_depth_stays_behind_in_its_order_however_a_later_st
     mixed = mix_rerank_scores(items, np.array([0.0, 0.1]), weight=1.0)
     assert ids(mixed) == ["7-1", "7-0", "7-2", "7-3", "7-4"]
     assert mixed[2].similarity == pytest.approx(0.7), "what was not read again keeps its similarity"
+    assert mixed[2].explanation.rerank_similarity is None
     assert ids(in_order(mixed)) == ids(mixed)
 
 

@@ -52,6 +52,7 @@ def scores_shape(scores: retrieval_pb.Scores) -> Shape:
         "lexical_rank": scores.lexical_rank or None,
         "vector_rank": scores.vector_rank or None,
         "page_similarity": scores.page_similarity if scores.HasField("page_similarity") else None,
+        "rerank_similarity": scores.rerank_similarity if scores.HasField("rerank_similarity") else None,
     }
 
 

@@ -1,6 +1,7 @@
 """Mixes what a reranker says of the best candidates into their order."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +44,7 @@ def mix_rerank_scores(
     levels = level_scores(kept)
     depth = len(scores)
     mixed = [
-        with_scores(
-            item,
-            similarity=(1.0 - weight) * item.similarity + weight * float(score),
-            order_score=(1.0 - weight) * float(level) + weight * float(score),
-        )
+        _mixed(item, float(level), float(score), weight)
         for item, level, score in zip(kept, levels, scores, strict=False)
     ]
     staying = sorted_by_score(item for item in mixed if item.similarity >= similarity_threshold)
@@ -58,3 +55,13 @@ def mix_rerank_scores(
         for item, level in zip(kept[depth:], levels[depth:], strict=True)
     ]
     return arranged([*staying, *behind], leaving, ranked)
+
+
+def _mixed(item: RankedCandidate, level: float, score: float, weight: float) -> RankedCandidate:
+    explanation = replace(
+        item.explanation,
+        similarity=(1.0 - weight) * item.similarity + weight * score,
+        order_score=(1.0 - weight) * level + weight * score,
+        rerank_similarity=score,
+    )
+    return replace(item, explanation=explanation)

@@ -52,6 +52,7 @@ class ScoreExplanation:
             requests with one leg, which are ordered by that leg.
         dropped_because: Why it is not in the result; "" if it is.
         page_similarity: What late interaction says of the image of its page; None where it was not looked at.
+        rerank_similarity: What a reranker says of it; None where it was not read again.
         variant: Place, among the variants of the search, of the one that raised `similarity` to its own; 0 for the
             question itself.
     """
@@ -66,6 +67,7 @@ class ScoreExplanation:
     dropped_because: str
     page_similarity: float | None = None
     variant: int = 0
+    rerank_similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

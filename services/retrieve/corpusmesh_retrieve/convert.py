@@ -206,6 +206,7 @@ def scores_to_wire(explanation: ScoreExplanation) -> pb.Scores:
         lexical_rank=explanation.lexical.rank,
         vector_rank=explanation.vector.rank,
         page_similarity=explanation.page_similarity,
+        rerank_similarity=explanation.rerank_similarity,
     )
 
 
