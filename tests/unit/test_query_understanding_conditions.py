@@ -52,7 +52,7 @@ def shown(conditions: tuple[FilterCondition, ...]) -> list[str]:
         ("部门：HR 的年假", ["department eq HR"]),
         ("department is Finance or HR", ["department eq HR|Finance"]),
         ("not HR documents", ["not department eq HR"]),
-        ("Annual Report of Siemens", ["kind eq Annual Report"]),
+        ("annual report of Siemens", ["kind eq Annual Report"]),
         ("documents with more than 10 pages", ["page_count gt 10.0"]),
         ("页数不超过10的文件", ["page_count lte 10.0"]),
         ("version 3 manual", ["version eq 3.0"]),
@@ -85,6 +85,15 @@ def test_a_question_sets_the_conditions_that_it_names(question: str, expected: l
 )
 def test_a_word_that_happens_to_be_a_value_is_no_condition(question: str) -> None:
     assert conditions_in(question, FIELDS, today=TODAY) == ()
+
+
+def test_chinese_values_are_read_like_others() -> None:
+    fields = common_fields(
+        [{"metadata_schema": {"fields": [{"name": "office", "type": "enum", "values": ["人事部", "财务"]}]}}]
+    )
+    assert shown(conditions_in("人事部的年假规定", fields, today=TODAY)) == ["office eq 人事部"]
+    assert shown(conditions_in("除了财务文件", fields, today=TODAY)) == ["not office eq 财务"]
+    assert conditions_in("财务状况如何", fields, today=TODAY) == ()
 
 
 def test_which_of_two_dates_is_meant_must_be_said() -> None:

@@ -26,6 +26,7 @@ _MAX_VALUE_WORDS: Final = 4
 _MAX_ALIAS_WORDS: Final = 4
 _MAX_ALIAS_CHARACTERS: Final = 16
 _NEAR_WORDS: Final = 2
+_MIN_IDEOGRAPHS: Final = 3
 _GENERIC: Final = frozenset(
     (
         "date",
@@ -312,9 +313,9 @@ class _Reader:
     def _is_distinct(self, value: str, place: tuple[int, int]) -> bool:
         """Tell a value that is written as only this value is from a word that happens to be one."""
         written = self._text[self._words[place[0]].start : self._words[place[1] - 1].end]
-        if written == value and (
-            len(value.split()) > 1 or any(c.isdigit() for c in value) or value[1:] != value[1:].lower()
-        ):
+        is_long = " " in value or (len(value) >= _MIN_IDEOGRAPHS and self._words[place[0]].is_ideographic)
+        is_marked = any(char.isdigit() for char in value) or value[1:] != value[1:].lower()
+        if is_long or (is_marked and written == value):
             return True
         behind = self._words[place[1]].text if place[1] < len(self._words) else ""
         return bool(_DOCUMENT_NOUNS.fullmatch(behind)) and not _DOCUMENT_NOUNS.fullmatch(written)

@@ -26,8 +26,8 @@ def emphasis_of(question: str) -> Mapping[str, float]:
         question: The question.
 
     Returns:
-        Factor by fine and coarse term, above 1, of terms in quotation marks, identifiers and numbers; a function word gets one in
-        quotation marks alone.
+        Factor by fine and coarse term, above 1, of terms in quotation marks, identifiers and numbers; a function word
+        gets one in quotation marks alone.
     """
     found: dict[str, float] = {}
     for word in words_of(question):
