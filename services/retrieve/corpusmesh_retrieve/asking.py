@@ -44,7 +44,7 @@ class ModelBudget:
     max_calls: int = 24
     max_tokens: int = 200_000
     call_timeout_seconds: float = 15.0
-    max_concurrent_calls: int = 4
+    max_concurrent_calls: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,16 @@ class ModelSession:
             messages = render_step_messages(
                 prompt, blocks, rng=self._make_rng(), parameters=parameters, is_repair=is_repair
             )
-            seconds = min(self._budget.call_timeout_seconds, call.remaining_seconds() * _SHARE_OF_DEADLINE)
-            if seconds < _MIN_CALL_SECONDS:
-                return None, "there was no time left for the language model"
             try:
-                async with asyncio.timeout(seconds + _GRACE_SECONDS), self._slots:
-                    answer = await self._listen(messages, prompt.max_token_count, seconds)
+                async with asyncio.timeout(call.remaining_seconds()), self._slots:
+                    # Another step may have found out meanwhile that the model does not answer.
+                    if why_not := self._closed_because():
+                        return None, why_not
+                    seconds = min(self._budget.call_timeout_seconds, call.remaining_seconds() * _SHARE_OF_DEADLINE)
+                    if seconds < _MIN_CALL_SECONDS:
+                        return None, "there was no time left for the language model"
+                    async with asyncio.timeout(seconds + _GRACE_SECONDS):
+                        answer = await self._listen(messages, prompt.max_token_count, seconds)
             except (CorpusMeshError, TimeoutError) as error:
                 reason = error.reason if isinstance(error, CorpusMeshError) else "CHAT_DEADLINE"
                 _log.warning("step without the language model", step=prompt.name, reason=reason)
