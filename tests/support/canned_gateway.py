@@ -33,6 +33,7 @@ from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import research_service_pb2 as research_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import AnswerServiceServicer, add_AnswerServiceServicer_to_server
+from corpusmesh.retrieve.v1.conversation_service_pb2_grpc import add_ConversationServiceServicer_to_server
 from corpusmesh.retrieve.v1.research_service_pb2_grpc import (
     ResearchServiceServicer,
     add_ResearchServiceServicer_to_server,
@@ -51,6 +52,7 @@ from corpusmesh_core.errors import (
     UnavailableError,
 )
 from corpusmesh_runtime.status import code_of, to_status
+from tests.support.canned_conversations import CannedConversations
 
 KEY = "cm_test"
 _PAGE = 2  # small, so that lists have several pages
@@ -72,6 +74,7 @@ class Mesh:
     watch_cuts: int = 0
     max_piece_bytes: int = 0
     purged: bool = True
+    conversations: Any = None
 
     def enter(self, context: Any, method: str) -> None:
         self.calls.append(method)
@@ -379,6 +382,9 @@ class Answers(Base, AnswerServiceServicer):
         if request.question == "break off":
             raise UnavailableError("DRAINING", "the service ends")
         yield answer_pb.AnswerQuestionResponse(text_delta="is 42 [ID:7].")
+        if request.conversation:
+            self.mesh.request_ids.append(request.request_id)
+            self.mesh.conversations.add(request.conversation, request.question, "The answer is 42 [ID:7].")
         yield answer_pb.AnswerQuestionResponse(
             summary=answer_pb.AnswerSummary(
                 text="The answer is 42 [ID:7].",
@@ -489,6 +495,8 @@ def run_gateway() -> Iterator[CannedGateway]:
         add_RunServiceServicer_to_server(Runs(mesh), server)
         add_RetrievalServiceServicer_to_server(Retrieval(mesh), server)
         add_AnswerServiceServicer_to_server(Answers(mesh), server)
+        mesh.conversations = CannedConversations(mesh, abort)
+        add_ConversationServiceServicer_to_server(mesh.conversations, server)
         add_ResearchServiceServicer_to_server(Researches(mesh), server)
         add_AdminServiceServicer_to_server(Admin(mesh), server)
         address.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
