@@ -27,6 +27,7 @@ class StepChat:
         otherwise: What a step without an entry gets.
         asked: Names of the steps that asked, in order.
         prompts: What each was asked, in the same order.
+        pause_seconds: How long it thinks before it answers.
     """
 
     answers: Sequence[tuple[StepPrompt, Answer]] = ()
@@ -34,6 +35,7 @@ class StepChat:
     model: str = "steps"
     asked: list[str] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
+    pause_seconds: float = 0.0
     at_once: int = 0
     most_at_once: int = 0
 
@@ -54,7 +56,7 @@ class StepChat:
         self.most_at_once = max(self.most_at_once, self.at_once)
         answer = found[1] if found else self.otherwise
         try:
-            await asyncio.sleep(0)
+            await asyncio.sleep(self.pause_seconds)
             if isinstance(answer, Exception):
                 raise answer
             if isinstance(answer, Late):

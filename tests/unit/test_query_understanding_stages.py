@@ -173,9 +173,14 @@ class Mesh:
         plan: UnderstandingPlan | None = None,
         seconds: float = 30.0,
         call_seconds: float = 15.0,
+        calls_at_once: int = 8,
     ) -> SearchOutcome:
         viewer = Viewer(cast(Any, self.snapshots))
-        session = ModelSession(chat, np.random.default_rng, ModelBudget(call_timeout_seconds=call_seconds))
+        session = ModelSession(
+            chat,
+            np.random.default_rng,
+            ModelBudget(call_timeout_seconds=call_seconds, max_concurrent_calls=calls_at_once),
+        )
         request = SearchRequest(
             ("kb",), question, lambda _: PLAN_BY_PRESET[Preset.THOROUGH], session, history=tuple(history)
         )
@@ -284,6 +289,19 @@ async def test_a_model_that_is_late_is_asked_no_more() -> None:
     history = [PastTurn(True, "What is annual leave?")]
     await Mesh().understand(chat, question="And when does it expire?", history=history, call_seconds=0.3)
     assert len(chat.asked) == 1, "the first stage has waited once; no other waits again"
+
+
+async def test_stages_that_wait_for_their_turn_do_not_ask_a_model_that_is_away() -> None:
+    chat = StepChat(otherwise=Late())
+    outcome = await Mesh().understand(chat, call_seconds=0.3, calls_at_once=1)
+    assert len(chat.asked) == 1
+    assert texts(outcome, VariantOrigin.PART)
+
+
+async def test_a_slow_model_has_its_whole_time_for_every_stage() -> None:
+    chat = StepChat(GOOD, pause_seconds=0.25)
+    outcome = await Mesh().understand(chat, call_seconds=0.5, calls_at_once=1)
+    assert {report.name for report in outcome.stages if report.by_model} == set(STAGES) - {"synonyms", "understanding"}
 
 
 async def test_a_follow_up_becomes_a_question_that_stands_alone_for_all_later_stages() -> None:
