@@ -14,12 +14,17 @@ from corpusmesh_core.text import Script, analyze, is_stop_word, script_of
 
 MAX_NAME_TERMS = 10
 _MAX_CHARACTERS = 8_000
-_MAX_SPAN_TOKENS = 16
+_MAX_SPAN_WORDS = 12
 _MAX_NAMES = 400
 _MAX_KNOWN_TITLES = 50_000
+_MAX_KNOWN_WORDS = 50_000
 _MIN_TELLING_LETTERS = 2
 
-_TOKEN = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*|[^\w\s]")
+_LETTER = r"[^\W_]"
+_INNER = rf"(?:['’.\-]{_LETTER}+)*"
+_TOKEN = re.compile(rf"{_LETTER}+{_INNER}|[^\w\s]")
+_MAYBE_CAPITAL = re.compile(rf"(?<!{_LETTER})(?<!{_LETTER}['’.\-])[^\W_a-z]{_LETTER}*{_INNER}")
+"""Words that do not begin with a small letter of ASCII: most words are passed over without a look."""
 _SMALL_WORDS = "of the de von van der and in for la di du del to on a at with from le el al und"
 _BETWEEN = frozenset("&-',.!:") | frozenset(_SMALL_WORDS.split())
 """What may stand inside a name."""
@@ -86,39 +91,62 @@ def title_forms(title: str) -> tuple[Terms, ...]:
     return tuple(dict.fromkeys(form for form in forms if form))
 
 
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """One capitalised word or figure of a span.
+
+    Attributes:
+        start: Where it begins.
+        end: Where it ends.
+        terms: Its fine terms.
+        before: Those of the small words between the word before it and itself.
+    """
+
+    start: int
+    end: int
+    terms: Terms
+    before: Terms
+
+
 def _candidates(text: str) -> Iterator[Name]:
     for span in _spans(text):
-        ends = [place for place, (token, _, _) in enumerate(span) if _is_capital(token)]
-        terms = [analyze(token).fine for token, _, _ in span]
-        for first in ends:
-            for last in reversed(ends):
-                joined = tuple(term for part in terms[first : last + 1] for term in part)
-                if first <= last and 0 < len(joined) <= MAX_NAME_TERMS:
-                    yield Name(joined, span[first][1], span[last][2])
+        for first, word in enumerate(span):
+            joined = word.terms
+            parts = [Name(joined, word.start, word.end)]
+            for other in span[first + 1 :]:
+                joined = (*joined, *other.before, *other.terms)
+                if len(joined) > MAX_NAME_TERMS:
+                    break
+                parts.append(Name(joined, word.start, other.end))
+            # Whole names go first: only so many are searched.
+            yield from reversed([part for part in parts if part.terms])
     for match in _QUOTED.finditer(text):
         quoted = analyze(match.group(1)).fine
         if 0 < len(quoted) <= MAX_NAME_TERMS:
             yield Name(quoted, match.start(1), match.end(1))
 
 
-def _spans(text: str) -> Iterator[list[tuple[str, int, int]]]:
-    """Find runs of capitalised words and figures with small words between them, as tokens with their places."""
-    span: list[tuple[str, int, int]] = []
-    size = 0
-    for match in _TOKEN.finditer(text):
+def _spans(text: str) -> Iterator[list[_Word]]:
+    """Find runs of capitalised words and figures with at most three small words between two."""
+    span: list[_Word] = []
+    for match in _MAYBE_CAPITAL.finditer(text):
         token = match.group()
-        if _is_capital(token) and len(span) < _MAX_SPAN_TOKENS:
-            span.append((token, match.start(), match.end()))
-            size = len(span)
-        elif span and token.casefold() in _BETWEEN and len(span) - size < _MAX_BETWEEN:
-            span.append((token, match.start(), match.end()))
-        else:
-            if span:
-                yield span[:size]
-            span = [(token, match.start(), match.end())] if _is_capital(token) else []
-            size = len(span)
+        if not _is_capital(token):
+            continue
+        between = _TOKEN.findall(text, span[-1].end, match.start()) if span else []
+        joins = len(between) <= _MAX_BETWEEN and all(small.casefold() in _BETWEEN for small in between)
+        if span and (not joins or len(span) >= _MAX_SPAN_WORDS):
+            yield span
+            span = []
+        before = tuple(term for small in between for term in _terms_of(small)) if span else ()
+        span.append(_Word(match.start(), match.end(), _terms_of(token), before))
     if span:
-        yield span[:size]
+        yield span
+
+
+@lru_cache(maxsize=_MAX_KNOWN_WORDS)
+def _terms_of(token: str) -> Terms:
+    return analyze(token).fine
 
 
 def _is_capital(token: str) -> bool:
