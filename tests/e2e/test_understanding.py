@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import httpx
 import pytest
 
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as knowledge_base_pb
@@ -100,6 +101,13 @@ async def test_a_viewer_reads_the_words_and_another_tenant_has_its_own(mesh: Mes
         assert (await client.vocabulary.get()).synonyms
         with pytest.raises(PermissionDeniedError):
             await client.vocabulary.update(terms=["mine"])
+    async with httpx.AsyncClient(base_url=mesh.http_url, timeout=30) as http:
+        read = await http.get("/v1/vocabulary", headers={"Authorization": f"Bearer {viewer}"})
+        assert read.json()["synonyms"] == [{"words": ["laptop", "notebook computer"]}]
+        body = {"vocabulary": {"terms": ["over HTTP"]}}
+        for key, status in ((viewer, 403), (tenant.owner_key, 200)):
+            written = await http.patch("/v1/vocabulary", json=body, headers={"Authorization": f"Bearer {key}"})
+            assert written.status_code == status, written.text
     other = await mesh.tenant()
     async with mesh.client(other.owner_key) as client:
         assert not (await client.vocabulary.get()).synonyms
