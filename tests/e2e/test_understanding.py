@@ -51,8 +51,8 @@ def stage(found: retrieval_pb.SearchChunksResponse, name: str) -> retrieval_pb.S
     return next(report for report in found.explanation.stages if report.stage == name)
 
 
-def understanding(**switches: bool) -> retrieval_pb.RetrievalPlan:
-    return retrieval_pb.RetrievalPlan(understanding=retrieval_pb.UnderstandingPlan(**switches))
+def understanding(*, metadata_filter: bool) -> retrieval_pb.RetrievalPlan:
+    return retrieval_pb.RetrievalPlan(understanding=retrieval_pb.UnderstandingPlan(metadata_filter=metadata_filter))
 
 
 @pytest.fixture(scope="module")
