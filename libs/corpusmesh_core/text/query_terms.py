@@ -8,7 +8,7 @@ from corpusmesh_core.text.stop_words import is_stop_word
 
 MAX_QUERY_TERMS = 64
 """Most distinct terms a question may have: 300 fuzzy words once took the index 10.7 s."""
-_MAX_QUESTION_CHARS = 20_000
+_MAX_QUESTION_CHARS = 40_000
 _MAX_PHRASES = 8
 
 

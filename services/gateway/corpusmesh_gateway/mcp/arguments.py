@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 _NAME_PATTERN = r"^(knowledgeBases/)?[a-z0-9-]{1,63}$"
-_MAX_QUESTION_CHARACTERS = 20_000
+_MAX_QUESTION_CHARACTERS = 40_000
 PresetName = Literal["fast", "balanced", "thorough"]
 
 
