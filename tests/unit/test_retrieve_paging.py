@@ -17,10 +17,12 @@ from corpusmesh_core.text import analyze_query
 from corpusmesh_retrieve.asking import ModelSession
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.handlers import RetrievalHandlers
+from corpusmesh_retrieve.ledger import Recorder
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.paging import SearchPosition, make_search_token, read_search_token
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_runtime.context import CallContext, current_call
+from tests.support.golden_shelf import MemoryLedger
 
 SNAPSHOTS = {"shown": 5, "empty": 0}
 
@@ -78,7 +80,7 @@ def open_session(*, model_free: bool) -> ModelSession:
 
 async def test_later_pages_are_pinned_to_snapshots_and_window_of_the_first() -> None:
     searcher = RecordingSearcher(hit_count=30)
-    handlers = RetrievalHandlers(cast(Searcher, searcher), RetrieveSettings(), open_session)
+    handlers = RetrievalHandlers(cast(Searcher, searcher), RetrieveSettings(), open_session, Recorder(MemoryLedger()))
     first = await handlers.SearchChunks(request(10), None)
     second = await handlers.SearchChunks(request(150, first.next_page_token), None)
     opening, following = searcher.requests
