@@ -15,6 +15,7 @@ from tests.support.injections import PLANTED
 from tests.support.mesh import MeshHarness, TestTenant, ingest_texts, knowledge_base
 from tests.support.stub_chat import AnswerFromEvidence, Never, Say, StubChat
 
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")
 BLOCK = re.compile(r"<<<(DATA-[0-9a-f]{16}) ([^\n]*)\n(.*?)\n\1>>>", re.DOTALL)
 ACTIVE = re.compile(
     r"(?:https?|ftp)://|\bwww\.(?=\w)|\]\(\s*[^\s)]*[:/.]|<(?:img|a|script|iframe|svg)\b[^>]*=", re.IGNORECASE

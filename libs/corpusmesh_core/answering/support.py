@@ -17,8 +17,8 @@ multilingual-e5-small, BM25 with cosines, classes and sets weighed alike. Measur
 also had to embed up to 48 sentences for it. Of questions against a foreign corpus, none is answered. Answers of a
 confidence within 0 to 0.2, … 0.8 to 1 were right in 12, 38, 53, 68 and 93 % of the cases.
 
-On the product's own ranking, questions drawn anew (`bench/support_study.py`, 3,267 cases): AUC 0.885, 80.7 % right at the
-default threshold of 0.4; 78 % of the questions with gold are answered (84 % in English, 89 % in Chinese, 56 % across
+On the product's own ranking, questions drawn anew (`bench/support_study.py`, 3,267 cases): AUC 0.885, 80.7 % right at
+the default threshold of 0.4; 78 % of the questions with gold are answered (84 % in English, 89 % in Chinese, 56 % across
 languages) and 17 % of those whose gold was taken out.
 """
 
