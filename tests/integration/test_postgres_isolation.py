@@ -63,6 +63,14 @@ async def _fill_every_table(metadata: Metadata, tenant_id: str) -> None:
             " VALUES ($1, $2, 's', 'k', 'k', 'active')",
             "INSERT INTO corpusmesh.tag_sets (tenant_id, tag_set_id, display_name, knowledge_base_id)"
             " VALUES ($1, 't', 't', $2)",
+            "INSERT INTO corpusmesh.retrievals (tenant_id, retrieval_id, user_id, knowledge_base_ids, snapshots,"
+            " request, hits, expire_time) VALUES ($1, 'r', 'u', ARRAY[$2], '{}', '', '[]', now())",
+            "INSERT INTO corpusmesh.golden_sets (tenant_id, knowledge_base_id, golden_set_id, create_user_id)"
+            " VALUES ($1, $2, 'g', 'u')",
+            "INSERT INTO corpusmesh.golden_questions (tenant_id, knowledge_base_id, golden_set_id, position, question)"
+            " VALUES ($1, $2, 'g', 0, 'q')",
+            "INSERT INTO corpusmesh.evaluations (tenant_id, knowledge_base_id, golden_set_id, evaluation_id,"
+            " snapshot_id, results, create_user_id) VALUES ($1, $2, 'g', 'e', 0, '{}', 'u')",
         )
         for statement in statements:
             await connection.execute(statement, *keys)
@@ -75,6 +83,10 @@ async def _fill_every_table(metadata: Metadata, tenant_id: str) -> None:
         ):
             await connection.execute(statement, *document)
         for statement in (
+            "INSERT INTO corpusmesh.vocabularies (tenant_id) VALUES ($1)",
+            "INSERT INTO corpusmesh.conversations (tenant_id, conversation_id, user_id) VALUES ($1, 'c', 'u')",
+            "INSERT INTO corpusmesh.messages (tenant_id, conversation_id, position, speaker, text)"
+            " VALUES ($1, 'c', 0, 'user', 't')",
             "INSERT INTO corpusmesh.idempotency VALUES ($1, 'u', 'm', 'r', '', NULL, now())",
             "INSERT INTO corpusmesh.llm_cache (tenant_id, cache_key, model, response) VALUES ($1, 'k', 'm', 'r')",
             "INSERT INTO corpusmesh.llm_usage (tenant_id, day, model, purpose) VALUES ($1, now()::date, 'm', 'p')",
