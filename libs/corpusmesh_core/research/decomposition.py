@@ -6,19 +6,15 @@ that are still without an answer.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from corpusmesh_core.query.understanding.parts import general_question, parts_of
+from corpusmesh_core.ranking.names import find_names
 from corpusmesh_core.text import analyze, is_stop_word, normalize
 
-_WORD: Final = re.compile(r"[^\W\d_][\w'\u2019-]*")
-_JOINING: Final = frozenset(
-    ["of", "the", "de", "del", "della", "di", "da", "du", "van", "von", "bin", "al", "la", "le"]
-)
-_MAX_JOINING: Final = 2
-_QUOTED_NAME: Final = re.compile(r"[《「『]([^《》「」『』\n]{2,40})[》」』]")
 _SENTENCE_START: Final = re.compile(r"(?:^|[.!?。！？\n]\s*)$")
+_SENTENCE_END: Final = re.compile(r"\.\s")
 _MAX_READ_CHARACTERS: Final = 1_500
 _MAX_NAME_CHARACTERS: Final = 80
 
@@ -66,14 +62,13 @@ def bridging_names(question: str, passages: Sequence[str], *, max_count: int) ->
 
     Returns:
         Names of persons, places, works as they are written: runs of capitalised words, and what Chinese text puts in
-        title marks; those that come up most often first, then in reading order.
+        title marks; those of several words before single ones, then those that come up most often.
     """
     known = frozenset(analyze(question).fine)
     counts: dict[str, int] = {}
     names: dict[str, str] = {}
     for passage in passages:
-        text = passage[:_MAX_READ_CHARACTERS]
-        for name in (*_capitalised(text), *(match.group(1) for match in _QUOTED_NAME.finditer(text))):
+        for name in _written_names(passage[:_MAX_READ_CHARACTERS]):
             terms = analyze(name).fine
             if not terms or len(name) > _MAX_NAME_CHARACTERS or all(term in known for term in terms):
                 continue
@@ -81,32 +76,25 @@ def bridging_names(question: str, passages: Sequence[str], *, max_count: int) ->
             names.setdefault(key, name)
             counts[key] = counts.get(key, 0) + 1
     order = {key: place for place, key in enumerate(names)}
-    best = sorted(names, key=lambda key: (-counts[key], order[key]))
+    # A single word is as often an adjective or a month as a name.
+    best = sorted(names, key=lambda key: (_is_single_word(names[key]), -counts[key], order[key]))
     return tuple(names[key] for key in best[:max_count])
 
 
-def _capitalised(text: str) -> list[str]:
-    """Find runs of capitalised words with nothing but one blank, or "of the" and the like, between them."""
-    names: list[str] = []
-    words = list(_WORD.finditer(text))
-    place = 0
-    while place < len(words):
-        if not words[place].group()[0].isupper():
-            place += 1
+def _is_single_word(name: str) -> bool:
+    return name.isascii() and " " not in name
+
+
+def _written_names(text: str) -> Iterator[str]:
+    """Give the longest names of a text, without function words before them."""
+    found = find_names(text)
+    for name in found:
+        if any(name.is_inside(other) for other in found):
             continue
-        end = place
-        for ahead in range(place + 1, len(words)):
-            is_apart = text[words[ahead - 1].end() : words[ahead].start()] != " "
-            if is_apart or ahead - end > _MAX_JOINING + 1:
-                break
-            if words[ahead].group()[0].isupper():
-                end = ahead
-            elif words[ahead].group() not in _JOINING:
-                break
-        first = place + is_stop_word(normalize(words[place].group()))
-        is_alone = first == end and _SENTENCE_START.search(text[: words[first].start()][-4:]) is not None
+        words = _SENTENCE_END.split(text[name.start : name.end])[0].split()
+        is_first = _SENTENCE_START.search(text[: name.start][-4:]) is not None
+        while words and is_stop_word(normalize(words[0])):
+            words, is_first = words[1:], False
         # One capitalised word at the beginning of a sentence may be any word.
-        if first <= end and not is_alone:
-            names.append(text[words[first].start() : words[end].end()])
-        place = end + 1
-    return names
+        if words and not (is_first and len(words) == 1 and words[0].isascii()):
+            yield " ".join(words)
