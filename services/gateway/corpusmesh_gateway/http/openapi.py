@@ -24,6 +24,9 @@ Field names are lowerCamel; 64-bit integers are strings. An error is a `google.r
 the reason, the field at fault and, with the header `Retry-After`, when to try again. `X-Request-Id` names a request in
 the logs; `X-Timeout-Seconds` bounds how long it may take. Calls that stream answer with JSON lines, or with
 `text/event-stream` where `Accept` asks for it.
+
+Beside these paths, `/v1/chat/completions` and `/v1/models` answer clients of OpenAI's API, and `/mcp` those of the Model
+Context Protocol, where they are enabled.
 """
 
 

@@ -1,4 +1,4 @@
 """The Model Context Protocol on the gateway: tools that read, on the same handlers as every other door.
 
-The protocol's library is imported by the first request and not before: it takes as long as the rest of a start.
+The library is imported by the first request and not before: that takes as long as the rest of a start.
 """

@@ -78,8 +78,9 @@ class McpDoor:
 
     async def _started(self) -> "StreamableHTTPSessionManager":
         async with self._starting:
-            if self._manager is None:
-                # In a thread: it takes half a second, and other callers do not wait for it.
+            # A fault that took the tasks of all requests with it ends those requests, not the door.
+            if self._manager is None or self._running is None or self._running.done():
+                # In a thread: it takes a second, and other callers do not wait for it.
                 manager = await asyncio.to_thread(_make_manager, self._tools, self._settings)
                 ready = asyncio.Event()
                 self._running = asyncio.create_task(_run(manager, ready, self._ending))
