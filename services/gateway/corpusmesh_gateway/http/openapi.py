@@ -25,8 +25,8 @@ the reason, the field at fault and, with the header `Retry-After`, when to try a
 the logs; `X-Timeout-Seconds` bounds how long it may take. Calls that stream answer with JSON lines, or with
 `text/event-stream` where `Accept` asks for it.
 
-Beside these paths, `/v1/chat/completions` and `/v1/models` answer clients of OpenAI's API, and `/mcp` those of the Model
-Context Protocol, where they are enabled.
+Beside these paths, `/v1/chat/completions` and `/v1/models` answer clients of OpenAI's API, and `/mcp` those of the
+Model Context Protocol, where they are enabled.
 """
 
 
