@@ -13,6 +13,8 @@ from corpusmesh_retrieve.understanding.adding import add_variants, question_bloc
 from corpusmesh_runtime.context import CallContext
 
 _WEIGHT: Final = 0.4
+"""Background helps where nothing exact is found, and must not go before it. By rule it neither gains nor costs on the
+evaluation sets, with any weight from 0.4 to 0.9."""
 
 
 class StepBack:
