@@ -17,6 +17,7 @@ from corpusmesh_core.citation.answer_filter import filter_answer
 from corpusmesh_core.citation.sentences import split_sentences
 from corpusmesh_core.citation.weights import telling_terms, term_weights
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.text import Alternative
 
 _IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
 _BLANKS = re.compile(r"[ \t\u00a0]*\s[ \t\u00a0]*")
@@ -139,6 +140,7 @@ def compose_answer(
     question_vector: NDArray[np.float32] | None = None,
     sentence_vectors: NDArray[np.float32] | None = None,
     support: Support | None = None,
+    alternatives: Sequence[Alternative] = (),
     settings: ExtractiveSettings | None = None,
 ) -> ExtractiveAnswer:
     """Choose the sentences that answer a question and quote them.
@@ -155,6 +157,7 @@ def compose_answer(
         question_vector: Shape (dimension,), unit norm; None for terms alone.
         sentence_vectors: Shape (number of sentences, dimension), unit norm; given with `question_vector`.
         support: How well the evidence carries an answer; None measures it here.
+        alternatives: Words that may stand for words of the question.
         settings: How to choose; None for the defaults.
 
     Returns:
@@ -167,7 +170,7 @@ def compose_answer(
     language = language_of(question)
     if not sentences:
         return ExtractiveAnswer(NOTHING_FOUND[language], (), (), is_abstained=True, confidence=0.0)
-    ranking = _Ranking(question, evidence, sentences, chosen_settings)
+    ranking = _Ranking(Wording(question, alternatives), evidence, sentences, chosen_settings)
     if question_vector is not None and sentence_vectors is not None:
         if len(sentence_vectors) != len(sentences):
             raise InvalidArgumentError(
@@ -178,7 +181,12 @@ def compose_answer(
             )
         ranking.add_cosines(sentence_vectors @ question_vector)
     if support is None:
-        support = measure_support(question, ranking.evidence_with_cosines(), calibration=chosen_settings.calibration)
+        support = measure_support(
+            question,
+            ranking.evidence_with_cosines(),
+            alternatives=alternatives,
+            calibration=chosen_settings.calibration,
+        )
     is_abstained = support.confidence < chosen_settings.calibration.min_confidence
     picked = ranking.pick(1 if is_abstained else chosen_settings.max_sentence_count)
     text, cited = _quote(picked, evidence)
@@ -220,7 +228,7 @@ class _Ranking:
 
     def __init__(
         self,
-        question: str,
+        wording: Wording,
         evidence: Sequence[Evidence],
         sentences: Sequence[CandidateSentence],
         settings: ExtractiveSettings,
@@ -228,7 +236,6 @@ class _Ranking:
         self._sentences = sentences
         self._evidence = evidence
         self._settings = settings
-        wording = Wording(question)
         self._terms = [telling_terms(sentence.text) for sentence in sentences]
         weights: Mapping[str, float] = term_weights(self._terms)
         # A term that no sentence has weighs as much as the rarest one: it must count against an answer.

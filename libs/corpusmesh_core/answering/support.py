@@ -18,8 +18,8 @@ also had to embed up to 48 sentences for it. Of questions against a foreign corp
 confidence within 0 to 0.2, … 0.8 to 1 were right in 12, 38, 53, 68 and 93 % of the cases.
 
 On the product's own ranking, questions drawn anew (`bench/support_study.py`, 3,267 cases): AUC 0.885, 80.7 % right at
-the default threshold of 0.4; 78 % of the questions with gold are answered (84 % in English, 89 % in Chinese, 56 % across
-languages) and 17 % of those whose gold was taken out.
+the default threshold of 0.4; 78 % of the questions with gold are answered (84 % in English, 89 % in Chinese, 56 %
+across languages) and 17 % of those whose gold was taken out.
 """
 
 import math
@@ -31,7 +31,7 @@ import numpy as np
 from corpusmesh_core.answering.evidence import Evidence
 from corpusmesh_core.answering.wording import Wording, merge_held, weighted_share
 from corpusmesh_core.citation.weights import telling_terms, term_weights
-from corpusmesh_core.text import Script, script_of
+from corpusmesh_core.text import Alternative, Script, script_of
 
 _COSINE_RATIO = 8.0
 """Cosine against coverage where the best passage is chosen; about the ratio of their weights."""
@@ -144,13 +144,18 @@ class Support:
 
 
 def measure_support(
-    question: str, evidence: Sequence[Evidence], *, calibration: SupportCalibration = DEFAULT_CALIBRATION
+    question: str,
+    evidence: Sequence[Evidence],
+    *,
+    alternatives: Sequence[Alternative] = (),
+    calibration: SupportCalibration = DEFAULT_CALIBRATION,
 ) -> Support:
     """Say how well evidence carries an answer.
 
     Args:
         question: The stand-alone question.
         evidence: Best first; `Evidence.cosine` is used where it is set.
+        alternatives: Words that may stand for words of the question.
         calibration: The calibration of the embedding model.
 
     Returns:
@@ -158,7 +163,7 @@ def measure_support(
     """
     if not evidence:
         return Support(0.0, None, 0.0, None, (), frozenset())
-    wording = Wording(question)
+    wording = Wording(question, alternatives)
     names = [" ".join((piece.document, *piece.heading_path)) for piece in evidence]
     held = [
         merge_held(wording.held_by(piece.text), wording.held_by(name))

@@ -1,16 +1,17 @@
 """How much of a question's wording a text has, small differences of spelling and form forgiven."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
 from corpusmesh_core.citation.weights import telling_terms
-from corpusmesh_core.text import analyze, is_stop_word
+from corpusmesh_core.text import Alternative, AnalyzedText, analyze, is_stop_word
 
 _MIN_JOINED_CHARACTERS = 6
 _MIN_PREFIX_CHARACTERS = 5
 _PREFIX_SHARE = 0.7
 _RELATED_CREDIT = 0.5
+_ALTERNATIVE_CREDIT = 0.9
 
 
 class Wording:
@@ -20,12 +21,14 @@ class Wording:
         terms: Stems and character pairs without function words.
     """
 
-    def __init__(self, question: str) -> None:
+    def __init__(self, question: str, alternatives: Sequence[Alternative] = ()) -> None:
         """Read a question.
 
         Args:
             question: What was asked.
+            alternatives: Words that may stand for words of the question.
         """
+        self._alternatives = tuple(alternatives)
         self.terms = telling_terms(question)
         words = analyze(question).coarse
         self._joined = {
@@ -44,30 +47,40 @@ class Wording:
             text: Any text.
 
         Returns:
-            By term: 1 for one that the text has, also written apart or together ("roll back", "rollback"); 0.5 for one
-            whose beginning it has ("publish", "publication"). A term that it does not have is not in it.
+            By term: 1 for one that the text has, also written apart or together ("roll back", "rollback"); 0.9 for one
+            that it has other words for; 0.5 for one whose beginning it has ("publish", "publication"). A term that it
+            does not have is not in it.
         """
         analyzed = analyze(text)
         present = set(analyzed.fine)
         held = {term: 1.0 for term in self.terms if term in present}
-        if len(held) == len(self.terms):
-            return held
-        coarse = set(analyzed.coarse)
+        if len(held) < len(self.terms):
+            self._add_compounds(held, analyzed)
+            for alternative in self._alternatives:
+                if present.issuperset(alternative.phrase):
+                    for term in self.terms.intersection(alternative.replaced):
+                        held.setdefault(term, _ALTERNATIVE_CREDIT)
+            self._add_relatives(held, present)
+        return held
+
+    def _add_compounds(self, held: dict[str, float], analyzed: AnalyzedText) -> None:
+        words = {*analyzed.coarse, *analyzed.fine}
         for joined, terms in self._joined.items():
-            if joined in coarse or joined in present:
+            if joined in words:
                 held.update(dict.fromkeys(terms & self.terms, 1.0))
         if any(terms - held.keys() for terms in self._long.values()):
             pairs = {one + other for one, other in pairwise(analyzed.coarse)}
             for word, terms in self._long.items():
                 if word in pairs:
                     held.update(dict.fromkeys(terms & self.terms, 1.0))
+
+    def _add_relatives(self, held: dict[str, float], present: Collection[str]) -> None:
         prefixes = {term[:_MIN_PREFIX_CHARACTERS] for term in present if len(term) >= _MIN_PREFIX_CHARACTERS}
         for term in self.terms - held.keys():
             if term[:_MIN_PREFIX_CHARACTERS] not in prefixes or not (term.isascii() and term.isalpha()):
                 continue
             if any(_are_related(term, other) for other in present):
                 held[term] = _RELATED_CREDIT
-        return held
 
 
 def merge_held(one: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:

@@ -94,10 +94,9 @@ class Answerer:
         if is_small_talk(outcome.request.query):
             return AnswerResult()
         ranked = evidence_of(outcome, max_count=options.evidence_count)
+        most = options.max_per_source or outcome.plan.assembly.max_per_document or None
         selected = (
-            select_evidence(ranked, max_token_count=options.max_evidence_tokens, max_per_source=options.max_per_source)
-            if ranked
-            else ()
+            select_evidence(ranked, max_token_count=options.max_evidence_tokens, max_per_source=most) if ranked else ()
         )
         return AnswerResult(evidence=label_evidence(selected, rng=self._make_rng(), question=question))
 
@@ -125,7 +124,7 @@ class Answerer:
             result.text = invitation(asked)
             yield result.text
             return
-        sentences, support = await asyncio.to_thread(self._read, question, result)
+        sentences, support = await asyncio.to_thread(self._read, question, outcome, result)
         embedded = sentences if outcome.query_vector is not None else ()
         async with AnswerVectors(self._embedder, call, embedded) as vectors:
             work = _Work(call, question, outcome, options, result, vectors, sentences, support)
@@ -138,10 +137,14 @@ class Answerer:
                     return
             yield await self._quoted(work)
 
-    def _read(self, question: str, result: AnswerResult) -> tuple[tuple[CandidateSentence, ...], Support]:
+    def _read(
+        self, question: str, outcome: SearchOutcome, result: AnswerResult
+    ) -> tuple[tuple[CandidateSentence, ...], Support]:
         """Read the evidence; some milliseconds of computing, so not on the event loop."""
         sentences = candidate_sentences(result.evidence, max_count=_MAX_EMBEDDED_SENTENCES)
-        return sentences, measure_support(question, result.evidence, calibration=self._calibration)
+        return sentences, measure_support(
+            question, result.evidence, alternatives=outcome.terms.alternatives, calibration=self._calibration
+        )
 
     def _writer(self, work: _Work) -> ChatModel | None:
         """Tell by which model to write; None where the answer is made of quotations, and the notes say why."""
@@ -278,5 +281,6 @@ class Answerer:
             question_vector=work.outcome.query_vector if vectors is not None else None,
             sentence_vectors=vectors,
             support=work.support if work.result.evidence else None,
+            alternatives=work.outcome.terms.alternatives,
             settings=ExtractiveSettings(calibration=self._calibration),
         )

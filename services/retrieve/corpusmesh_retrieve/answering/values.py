@@ -17,7 +17,7 @@ class AnswerOptions:
         model_free: Whether to leave the language model alone.
         max_answer_tokens: Longest answer of a model.
         model_deadline_seconds: Time after which a model-free answer is given instead.
-        max_per_source: Most pieces of one document or web page; None for no bound.
+        max_per_source: Most pieces of one document or site; None for the plan's own bound.
         prompt: What the model is asked to write.
     """
 

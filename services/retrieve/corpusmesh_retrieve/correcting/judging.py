@@ -47,7 +47,9 @@ class Judge:
             The best hits as evidence, and how well they carry an answer; some milliseconds of computing.
         """
         evidence = evidence_of(outcome, max_count=MAX_JUDGED)
-        return evidence, measure_support(outcome.question, evidence, calibration=self._calibration)
+        return evidence, measure_support(
+            outcome.question, evidence, alternatives=outcome.terms.alternatives, calibration=self._calibration
+        )
 
     async def check(
         self, call: CallContext, outcome: SearchOutcome, evidence: Sequence[Evidence], support: Support
