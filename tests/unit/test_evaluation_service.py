@@ -12,11 +12,12 @@ from pyroaring import BitMap
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import evaluation_service_pb2 as pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
-from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, OverloadedError
+from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError, OverloadedError
 from corpusmesh_core.tenancy import CallerKind, Identity, Role, Scope
 from corpusmesh_retrieve.asking import ModelSession
 from corpusmesh_retrieve.evaluating.config import EvaluationSettings
 from corpusmesh_retrieve.evaluating.handlers import EvaluationHandlers, EvaluationTools
+from corpusmesh_retrieve.listing import make_list_token
 from corpusmesh_runtime.context import CallContext, current_call, require_call
 from tests.support.golden_shelf import MemoryEvaluations, MemoryGoldenSets, Shelf, ShelfSearcher
 
@@ -285,3 +286,16 @@ async def test_a_gate_asks_a_bounded_number_of_questions() -> None:
     measured = await desk.measure({10}, compare=False)
     assert measured.candidate.answerable_count == 4
     assert not measured.HasField("candidate_in_common")
+
+
+async def test_questions_are_paged_and_a_made_up_token_is_refused(desk: Desk) -> None:
+    await desk.create(*(question(f"Ems {place}", 1) for place in range(3)))
+    first = await desk.handlers.ListGoldenQuestions(pb.ListGoldenQuestionsRequest(parent=SET, page_size=2), None)
+    assert [entry.position for entry in first.questions] == [0, 1]
+    rest = pb.ListGoldenQuestionsRequest(parent=SET, page_size=2, page_token=first.next_page_token)
+    page = await desk.handlers.ListGoldenQuestions(rest, None)
+    assert ([entry.position for entry in page.questions], page.next_page_token) == ([2], "")
+    for key in ("abc", "1" * 20):
+        token = make_list_token(f"{SET}/questions", key)
+        with pytest.raises(InvalidArgumentError):
+            await desk.handlers.ListGoldenQuestions(pb.ListGoldenQuestionsRequest(parent=SET, page_token=token), None)

@@ -10,6 +10,7 @@ from corpusmesh_core.errors import InvalidArgumentError
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 200
 _DIGEST_CHARACTERS = 8
+_MAX_DIGITS = 9
 _KEY = re.compile(r"[a-z0-9-]{1,63}")
 
 
@@ -64,12 +65,35 @@ def read_list_token(listing: str, token: str) -> str:
         text = ""
     digest, key = text[:_DIGEST_CHARACTERS], text[_DIGEST_CHARACTERS:]
     if digest != _digest(listing) or not _KEY.fullmatch(key):
-        raise InvalidArgumentError(
-            "PAGE_TOKEN_INVALID",
-            "page_token must be the next_page_token of the same listing; leave it empty for the first page",
-            field="page_token",
-        )
+        raise _invalid()
     return key
+
+
+def read_list_number(listing: str, token: str) -> int | None:
+    """Read a token of a listing by number.
+
+    Args:
+        listing: What is listed.
+        token: What `make_list_token` made for the same listing; "" for the first page.
+
+    Returns:
+        The number behind which the page begins; None for the first page.
+
+    Raises:
+        InvalidArgumentError: If it is no token of this listing.
+    """
+    key = read_list_token(listing, token)
+    if key and (not key.isdigit() or len(key) > _MAX_DIGITS):
+        raise _invalid()
+    return int(key) if key else None
+
+
+def _invalid() -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "PAGE_TOKEN_INVALID",
+        "page_token must be the next_page_token of the same listing; leave it empty for the first page",
+        field="page_token",
+    )
 
 
 def _digest(listing: str) -> str:

@@ -47,7 +47,7 @@ from corpusmesh_retrieve.evaluating.measuring import (
     values_by_measure,
 )
 from corpusmesh_retrieve.evaluating.visible import AskedQuestions, QuestionReader, spread
-from corpusmesh_retrieve.listing import list_size_of, make_list_token, read_list_token
+from corpusmesh_retrieve.listing import list_size_of, make_list_token, read_list_number, read_list_token
 from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.policy import knowledge_base_id_of
 
@@ -200,9 +200,9 @@ class EvaluationHandlers(EvaluationServiceServicer):
         base = name.knowledge_base_id
         size = list_size_of(request.page_size)
         listing = f"{name.name}/questions"
-        after = int(read_list_token(listing, request.page_token) or -1)
+        after = read_list_number(listing, request.page_token)
         rows = await self._tools.golden_sets.questions(
-            identity, base, name.golden_set_id, after_position=after, limit=size + 1
+            identity, base, name.golden_set_id, after_position=-1 if after is None else after, limit=size + 1
         )
         page = rows[:size]
         inputs = await self._tools.snapshots.visibility_inputs(identity, base)
@@ -311,7 +311,10 @@ class EvaluationHandlers(EvaluationServiceServicer):
         if len(searches) > 1:
             first, second = (values_by_measure(found) for found in searches)
             for measure in (measure for measure, values in first.items() if values):
-                compared = compare_paired(first[measure], second[measure], rng=self._tools.make_rng())
+                # A second for thousands of questions: not on the event loop.
+                compared = await asyncio.to_thread(
+                    compare_paired, first[measure], second[measure], rng=self._tools.make_rng()
+                )
                 results.comparisons.append(comparison_to_wire(measure, compared))
         row = await self._tools.evaluations.add(
             call.identity,
