@@ -171,7 +171,7 @@ class MemoryGoldenSets:
         self, identity: Identity, knowledge_base_id: str, golden_set_id: str, questions: Sequence[GoldenQuestion]
     ) -> GoldenSet:
         kept = self.sets[golden_set_id]
-        kept.extend(replace(question, position=len(kept) + place) for place, question in enumerate(questions))
+        kept += [replace(question, position=len(kept) + place) for place, question in enumerate(questions)]
         return await self.get(identity, knowledge_base_id, golden_set_id)
 
     async def get(self, identity: Identity, knowledge_base_id: str, golden_set_id: str) -> GoldenSet:
