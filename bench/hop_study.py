@@ -3,7 +3,7 @@
     python bench/hop_study.py EVAL_DIRECTORY VECTOR_DIRECTORY [SET ...]
 
 The folders are those of `bench/fusion_study.py`, whose recall this uses. The search for titles is that of the index: a
-record is found if its title holds one of the names as a phrase, the best 64 by BM25 over titles. Settings are fixed on
+record is found if its title holds one of the names as a phrase, the best 24 by BM25 over titles. Settings are fixed on
 these development halves; the table goes into docs/evaluation.md.
 """
 
@@ -32,7 +32,7 @@ from corpusmesh_core.ranking.hops import HopOptions, follow_names, names_to_sear
 from corpusmesh_core.records import Ordinal, Record, RecordKind
 from corpusmesh_core.text import QueryTerms
 
-_WINDOW = 64
+_WINDOW = 24
 METHODS: dict[str, HopOptions] = {
     "names": HopOptions(),
     "… gain 0.3": HopOptions(gain=0.3),

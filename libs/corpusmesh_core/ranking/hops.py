@@ -119,11 +119,19 @@ def names_to_search(texts: Iterable[NamingText]) -> tuple[Terms, ...]:
         texts: Texts with names, the most important first.
 
     Returns:
-        At most MAX_NAMES names, each once.
+        At most MAX_NAMES names, each once; those that are no part of another first.
     """
-    found: dict[Terms, None] = {}
+    whole: dict[Terms, None] = {}
+    parts: dict[Terms, None] = {}
     for text in texts:
-        found.update(dict.fromkeys(name.terms for name in text.names if name.terms not in text.titles))
+        end = 0
+        for name in text.names:
+            if name.terms in text.titles:
+                continue
+            # Names stand in order of their beginnings, the longest first: one that ends no later is a part.
+            (whole if name.end > end else parts)[name.terms] = None
+            end = max(end, name.end)
+    found = dict.fromkeys((*whole, *parts))
     return tuple(found)[:MAX_NAMES]
 
 

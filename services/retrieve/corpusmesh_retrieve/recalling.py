@@ -22,15 +22,17 @@ from corpusmesh_core.query import QueryVariant, SearchMode
 from corpusmesh_core.ranking import (
     RankedCandidate,
     VariantCandidates,
+    VectorScale,
     derived_kinds,
     in_order,
     lift_by_derived,
     links_to_fetch,
     rank_candidates,
     rank_variants,
+    trust_in,
 )
 from corpusmesh_core.records import RecordKind
-from corpusmesh_core.text import QueryTerms, analyze_query
+from corpusmesh_core.text import QueryTerms, Script, analyze_query, script_of
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
@@ -45,6 +47,8 @@ _EMBED_SHARE_OF_DEADLINE = 0.4
 _MAX_EMBEDDED_CHARACTERS = MAX_TEXT_BYTES // 4
 _NO_TERMS = analyze_query("")
 _DERIVED = -1
+_TITLE_WINDOW = 24
+"""Records that names lead to; more are no better on the evaluation sets (16 to 64 measured) and cost their content."""
 _MAX_LED_TO = 48
 """Most chunks of one space that are read because derived records lead to them."""
 _log = get_logger(__name__)
@@ -242,7 +246,7 @@ class Recaller:
         [found] = await self._index.search(
             call.identity.tenant_id,
             view.space_id,
-            [replace(request, titles=titles)],
+            [replace(request, titles=titles, window=min(_TITLE_WINDOW, request.window))],
             timeout_seconds=call.remaining_seconds(),
         )
         return found
@@ -269,7 +273,7 @@ class Recaller:
             request = _request(outcome, view, terms=terms, vector=own, kinds=plan.kinds)
             is_question = variant is outcome.variants[0]
             if not request.terms.is_empty or own is not None:
-                requests[place] = request if is_question else replace(request, reference=reference)
+                requests[place] = _respelt(request) if is_question else replace(request, reference=reference)
             if is_question and plan.recall.derived and (kinds := derived_kinds(plan.kinds)):
                 requests[_DERIVED] = _request(outcome, view, terms=terms, vector=own, kinds=kinds)
         if not requests:
@@ -280,6 +284,10 @@ class Recaller:
         derived = by_place.pop(_DERIVED, Candidates(()))
         for place, candidates in by_place.items():
             found[place] = candidates
+            if candidates.spellings:
+                present = outcome.terms.alternatives
+                further = tuple(item for item in candidates.spellings if item not in present)
+                outcome.terms = replace(outcome.terms, alternatives=(*present, *further))
         if derived.items:
             known = {item.record.record_id for candidates in found for item in candidates.items}
             ranked = rank_candidates(derived, outcome.terms, plan.ranking_options())
@@ -305,6 +313,10 @@ def _request(
     )
 
 
+def _respelt(request: RecallRequest) -> RecallRequest:
+    return replace(request, matching=replace(request.matching, corrects_spelling=True))
+
+
 def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
     """Put everything in order that was found so far.
 
@@ -315,11 +327,16 @@ def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
         All candidates, see `SearchOutcome.ranked`.
     """
     options = outcome.plan.ranking_options()
+    known = [
+        (terms, variant.weight, _trust(outcome, terms, vector, options.scale))
+        for variant, vector in zip(outcome.variants, outcome.variant_vectors, strict=True)
+        for terms in [terms_of(outcome, variant)]
+    ]
     ranked: list[RankedCandidate] = []
     for found, derived in zip(outcome.found, outcome.derived, strict=True):
         parts = [
-            VariantCandidates(candidates, terms_of(outcome, variant), variant.weight)
-            for variant, candidates in zip(outcome.variants, found, strict=True)
+            VariantCandidates(candidates, terms, weight, trust)
+            for (terms, weight, trust), candidates in zip(known, found, strict=True)
         ]
         own = rank_variants(parts[0], parts[1:], options, rank_features=outcome.rank_features)
         if derived.items:
@@ -329,6 +346,14 @@ def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
         return tuple(ranked)
     # Spaces cannot be compared by cosine alone; similarity is absolute, so it joins them.
     return tuple(sorted(ranked, key=lambda item: (not item.is_kept, -item.similarity)))
+
+
+def _trust(outcome: SearchOutcome, terms: QueryTerms, vector: Vector | None, scale: VectorScale) -> float:
+    if vector is None or outcome.query_vector is None:
+        return 1.0
+    scripts = {script_of(terms.fine), script_of(outcome.terms.fine)}
+    is_cross_script = scripts == {Script.SPACED, Script.UNSPACED}
+    return trust_in(float(vector @ outcome.query_vector), is_cross_script=is_cross_script, scale=scale)
 
 
 def terms_of(outcome: SearchOutcome, variant: QueryVariant) -> QueryTerms:
