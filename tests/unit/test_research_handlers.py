@@ -181,7 +181,7 @@ async def test_one_research_too_many_is_refused_and_a_place_comes_free_again() -
     "fields",
     [
         {"question": "  "},
-        {"question": "x" * 20_001},
+        {"question": "x" * 100_001},
         {"budget": pb.ResearchBudget(max_depth=6)},
         {"budget": pb.ResearchBudget(max_seconds=-1)},
         {"max_evidence_tokens": 99},

@@ -4,6 +4,7 @@ import pytest
 
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.research.budget import ResearchBudget, share_budget
+from corpusmesh_core.research.chains import asks_by_way_of_another
 from corpusmesh_core.research.decomposition import bridging_names, next_questions
 from corpusmesh_core.research.evidence import merge_findings
 from corpusmesh_core.research.outgoing import MAX_OUTGOING_CHARACTERS, outgoing_query
@@ -110,6 +111,36 @@ def test_every_part_of_a_comparison_must_be_borne_out() -> None:
     judged = check_sufficiency(question, [falcon])
     assert (judged.is_sufficient, judged.missing) == (False, ("Heron price",))
     assert check_sufficiency(question, [falcon, passage("The price of the Heron is 1200 euros.")]).is_sufficient
+
+
+@pytest.mark.parametrize(
+    ("question", "has_two_steps"),
+    [
+        ("Who is the director of Winter Harbour?", False),
+        ("Who is Anna Quill's father?", False),
+        ("Where was Anna Quill born?", False),
+        ("What is the notice period of a trial contract?", False),
+        ("Where was the director of Winter Harbour born?", True),
+        ("When did Anna Quill's husband die?", True),
+        ("Who is the spouse of the composer of Winter Harbour?", True),
+        ("How many people live in the city where Anna Quill was born?", True),
+        ("《海港》的导演是谁？", False),
+        ("《海港》的导演的妻子是谁？", True),
+    ],
+)
+def test_a_question_by_way_of_another_thing_is_told_by_its_structure(question: str, has_two_steps: bool) -> None:
+    assert asks_by_way_of_another(question) is has_two_steps
+
+
+def test_such_a_question_needs_a_passage_about_what_the_first_one_names() -> None:
+    question = "Where was the director of Winter Harbour born?"
+    film = "Winter Harbour is a film of 1974, born of an idea of its director Żaneta Quill."
+    first = FoundPassage(frozenset(analyze(film).fine), 0.95, "Winter Harbour", film)
+    other = "Żaneta Quill came from Lyon."
+    second = FoundPassage(frozenset(analyze(other).fine), 0.8, "Żaneta Quill", other)
+    unrelated = FoundPassage(frozenset(analyze(other).fine), 0.8, "Director", other)
+    assert not check_sufficiency(question, [first, unrelated]).is_sufficient
+    assert check_sufficiency(question, [first, second]).is_sufficient
 
 
 def test_nothing_found_is_not_enough_whatever_is_asked() -> None:

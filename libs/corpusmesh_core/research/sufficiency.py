@@ -2,7 +2,8 @@
 
 A question is taken to be answered if one passage bears it out: it has the telling terms of the question, weighted by
 how rare they are among what was found, and it is close to it by meaning. Both signals together tell an answer from a
-near miss, neither does alone (measured, see `SufficiencySettings`). A question with several parts needs that of each.
+near miss, neither does alone (measured, see `SufficiencySettings`). A question with several parts needs that of each;
+one that asks by way of another thing needs a passage about that thing too.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from corpusmesh_core.citation.weights import coverage, telling_terms, term_weights
 from corpusmesh_core.query.understanding.parts import parts_of
 from corpusmesh_core.query.understanding.words import words_of
+from corpusmesh_core.research.chains import asks_by_way_of_another, leads_on
 from corpusmesh_core.text import analyze
 
 _MAX_MISSING = 5
@@ -24,10 +26,14 @@ class FoundPassage:
     Attributes:
         terms: Fine terms of title, headings and text.
         cosine: Cosine with the question; None where there is none, or where it cannot be compared.
+        title: Title of its document.
+        text: Its text.
     """
 
     terms: frozenset[str]
     cosine: float | None = None
+    title: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +112,16 @@ def check_sufficiency(
     missing_parts = tuple(part for part in parts if max(best_coverage(part)) < bounds.min_part_coverage)
     if parts:
         return Sufficiency(not missing_parts, _bounded(missing_parts), supports[best], best)
-    is_sufficient = supports[best] >= bounds.min_support
+    is_sufficient = supports[best] >= bounds.min_support and _leads_all_the_way(question, looked_at, best)
     missing = () if is_sufficient else uncovered_words(question, looked_at[best].terms) or (question,)
     return Sufficiency(is_sufficient, _bounded(missing), supports[best], best)
+
+
+def _leads_all_the_way(question: str, passages: Sequence[FoundPassage], best: int) -> bool:
+    if not asks_by_way_of_another(question):
+        return True
+    others = [passage.title for index, passage in enumerate(passages) if index != best and passage.title]
+    return leads_on(question, passages[best].text, others)
 
 
 def uncovered_words(question: str, terms: frozenset[str]) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ async def judge(
     Returns:
         The judgement; nothing found is never enough, and no model is asked about it.
     """
-    passages = [FoundPassage(_terms_of(item.candidate), item.candidate.cosine) for item in found]
+    passages = [_passage_of(item.candidate) for item in found]
     by_rule = check_sufficiency(question, passages)
 
     def otherwise() -> Judgement:
@@ -137,6 +137,11 @@ async def ask_next(
         otherwise=otherwise,
         parameters={"max_questions": str(max_count)},
     )
+
+
+def _passage_of(candidate: Candidate) -> FoundPassage:
+    record = candidate.record
+    return FoundPassage(_terms_of(candidate), candidate.cosine, record.title, record.text)
 
 
 def _terms_of(candidate: Candidate) -> frozenset[str]:
