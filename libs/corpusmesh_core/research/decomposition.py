@@ -17,6 +17,7 @@ _SENTENCE_START: Final = re.compile(r"(?:^|[.!?。！？\n]\s*)$")
 _SENTENCE_END: Final = re.compile(r"\.\s")
 _MAX_READ_CHARACTERS: Final = 1_500
 _MAX_NAME_CHARACTERS: Final = 80
+_MAX_QUESTION_CHARACTERS: Final = 4_000
 
 
 def next_questions(
@@ -33,6 +34,7 @@ def next_questions(
     Returns:
         Questions or phrases that can be searched by themselves; none where nothing leads on.
     """
+    question = question[:_MAX_QUESTION_CHARACTERS]
     found: dict[str, str] = {}
 
     def add(text: str) -> None:

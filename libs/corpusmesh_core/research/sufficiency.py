@@ -16,6 +16,7 @@ from corpusmesh_core.research.chains import asks_by_way_of_another, leads_on
 from corpusmesh_core.text import analyze
 
 _MAX_MISSING = 5
+_MAX_READ_CHARACTERS = 4_000
 _MAX_MISSING_CHARACTERS = 200
 
 
@@ -82,7 +83,7 @@ def check_sufficiency(
     """Judge what was found for a question.
 
     Args:
-        question: The question.
+        question: The question; of a very long one, its first 4,000 characters are judged.
         passages: What was found, best first.
         settings: Where enough begins; None for the defaults.
 
@@ -91,6 +92,7 @@ def check_sufficiency(
         enough.
     """
     bounds = settings or SufficiencySettings()
+    question = question[:_MAX_READ_CHARACTERS]
     looked_at = passages[: bounds.max_passages]
     parts = parts_of(question)
     if not looked_at:

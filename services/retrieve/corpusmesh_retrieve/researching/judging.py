@@ -1,5 +1,6 @@
 """Two steps of a research, by the language model or by rule: is it enough, and what is to be asked next."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from corpusmesh_core.prompts.research_questions_v1 import RESEARCH_QUESTIONS_V1
 from corpusmesh_core.prompts.research_sufficiency_v1 import RESEARCH_SUFFICIENCY_V1
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.research.decomposition import next_questions
-from corpusmesh_core.research.sufficiency import FoundPassage, check_sufficiency
+from corpusmesh_core.research.sufficiency import FoundPassage, Sufficiency, check_sufficiency
 from corpusmesh_core.research.tree import MAX_QUESTION_CHARACTERS
 from corpusmesh_core.text import analyze
 from corpusmesh_retrieve.asking import Made, ModelSession
@@ -21,6 +22,7 @@ _MAX_PASSAGE_CHARACTERS = 1_200
 _MAX_MISSING = 5
 _MAX_MISSING_CHARACTERS = 200
 _MAX_ASKED = 16
+_MAX_QUESTION_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,7 @@ async def judge(
     Returns:
         The judgement; nothing found is never enough, and no model is asked about it.
     """
-    passages = [_passage_of(item.candidate) for item in found]
-    by_rule = check_sufficiency(question, passages)
+    by_rule = await asyncio.to_thread(_by_rule, question, found)
 
     def otherwise() -> Judgement:
         return Judgement(by_rule.is_sufficient, by_rule.missing, max(by_rule.best, 0))
@@ -72,7 +73,7 @@ async def judge(
     return await session.make(
         call,
         RESEARCH_SUFFICIENCY_V1,
-        [DataBlock("question", question), *_passage_blocks(found)],
+        [DataBlock("question", question[:_MAX_QUESTION_CHARACTERS]), *_passage_blocks(found)],
         read=read,
         otherwise=otherwise,
         parameters={"max_missing": str(_MAX_MISSING)},
@@ -113,22 +114,27 @@ async def ask_next(
         The questions, which may have been asked before.
     """
 
-    def otherwise() -> tuple[str, ...]:
+    async def otherwise() -> tuple[str, ...]:
         best = wanted.judgement.best
         ordered = [*wanted.found[best : best + 1], *wanted.found[:best], *wanted.found[best + 1 :]]
         texts = [item.candidate.record.text for item in ordered]
-        return next_questions(wanted.question, wanted.judgement.missing, texts, max_count=max_count)
+        # Tens of milliseconds of computing for long passages: not on the event loop.
+        return await asyncio.to_thread(
+            next_questions, wanted.question, wanted.judgement.missing, texts, max_count=max_count
+        )
 
     def read(value: object) -> tuple[str, ...] | None:
         questions = _texts(value.get("questions"), MAX_QUESTION_CHARACTERS) if isinstance(value, dict) else None
         return questions[:max_count] if questions is not None else None
 
-    blocks = [DataBlock("original question", wanted.asked)]
+    blocks = [DataBlock("original question", wanted.asked[:_MAX_QUESTION_CHARACTERS])]
     if wanted.question != wanted.asked:
-        blocks.append(DataBlock("question", wanted.question))
+        blocks.append(DataBlock("question", wanted.question[:_MAX_QUESTION_CHARACTERS]))
     if wanted.judgement.missing:
         blocks.append(DataBlock("missing", "\n".join(wanted.judgement.missing)))
-    blocks.append(DataBlock("asked already", "\n".join(wanted.others[-_MAX_ASKED:])))
+    blocks.append(
+        DataBlock("asked already", "\n".join(other[:MAX_QUESTION_CHARACTERS] for other in wanted.others[-_MAX_ASKED:]))
+    )
     return await session.make(
         call,
         RESEARCH_QUESTIONS_V1,
@@ -137,6 +143,10 @@ async def ask_next(
         otherwise=otherwise,
         parameters={"max_questions": str(max_count)},
     )
+
+
+def _by_rule(question: str, found: Sequence[RankedCandidate]) -> Sufficiency:
+    return check_sufficiency(question, [_passage_of(item.candidate) for item in found])
 
 
 def _passage_of(candidate: Candidate) -> FoundPassage:
