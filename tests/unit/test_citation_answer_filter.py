@@ -49,6 +49,11 @@ def streamed(text: str, cuts: list[int]) -> tuple[list[str], FilterOutcome]:
         "[1203]",
         "ID:1203",
         "ID: 1203",
+        "ID 1203",
+        "(ID 1203)",
+        "[ID 1203]",
+        "[ID=1203]",
+        "[ID #1203]",
         "[ID:1203",
     ],
 )
@@ -64,6 +69,8 @@ def test_every_spelling_of_a_known_marker_becomes_the_one(written: str) -> None:
         ("[ID:1203][ID:8812]", "[ID:1203][ID:8812]"),
         ("[ID:1203, ID:8812]", "[ID:1203][ID:8812]"),
         ("[ID:1203, 8812]", "[ID:1203][ID:8812]"),
+        ("[ID:1203,8812]", "[ID:1203][ID:8812]"),
+        ("[ID 1203, ID 8812]", "[ID:1203][ID:8812]"),
         ("[ID:1203；8812、4410]", "[ID:1203][ID:8812][ID:4410]"),
         ("[ID:8812-7007]", "[ID:8812][ID:4410][ID:7007]"),
         ("[ID:8812–ID:7007]", "[ID:8812][ID:4410][ID:7007]"),
@@ -84,6 +91,8 @@ def test_several_references_in_one_place_are_each_written_once(written: str, exp
         "ticket ID:4471-AB is open",
         "the array a[0][1] and f[n](x) and List<String>",
         "see note [3]",
+        "see [ID 3], (ID 4) and ID 5",
+        "an ID of 1203 or IDs 12034",
         "a < b and c > d, x<y",
         "if a <b then",
         "see http://[::1]:8080/x",
@@ -113,7 +122,7 @@ def test_fr_a14_markers_resolve_by_label_and_unknown_ones_are_dropped_and_counte
 
 def test_a_marker_with_a_number_that_is_longer_than_any_of_ours_is_broken() -> None:
     text, outcome = filter_answer("Unlimited [ID:99999999999999999999].", LABELS)
-    assert text == "Unlimited [ID 99999999999999999999]."
+    assert text == "Unlimited [ID no. 99999999999999999999]."
     assert outcome.cited == ()
 
 

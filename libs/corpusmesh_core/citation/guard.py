@@ -62,12 +62,12 @@ class AddressGuard(StreamScanner):
         if marker:
             end = position + len(marker)
             if int(marker[4:-1]) not in self._cited:
-                return end, marker.replace(":", " ")
+                return end, marker.replace(":", " no. ")
             # A marker must not become the label of a link.
             return end, marker + " " if cursor.at(end) == "(" else marker
         if self._begins_marker(cursor, position):
             # Longer than any number of ours, and still a marker to whoever shows the text.
-            return position + 4, "[ID "
+            return position + 4, "[ID no. "
         link = parse_link(cursor, position)
         if (
             link is not None

@@ -18,7 +18,7 @@ _FIRST_LABEL, _LABEL_COUNT = 1000, 9000
 _WIDE_FIRST_LABEL, _WIDE_LABEL_COUNT = 100_000, 900_000
 _DIGITS = re.compile(r"\d{4,6}")
 _LONG_DIGITS = re.compile(r"\d{7,}")
-_MARKER_LIKE = re.compile(r"(?P<word>\bIDs?)(?P<gap>\s{0,8})[:：﹕︰](?=\s{0,8}[#\d])", re.IGNORECASE)
+_MARKER_LIKE = re.compile(r"(?P<word>\bIDs?)\s{0,8}[:：﹕︰]\s{0,8}(?=#?\d)", re.IGNORECASE)
 
 
 def draw_labels(count: int, *, rng: np.random.Generator, texts: Iterable[str] = ()) -> tuple[int, ...]:
@@ -59,9 +59,9 @@ def defuse_markers(text: str) -> str:
         text: Document text, a file name or a heading.
 
     Returns:
-        The text with "ID:3" as "ID 3" in every spelling that a citation filter would accept.
+        The text with "ID:3" as "ID no. 3" in every spelling that a citation filter would accept.
     """
-    return _MARKER_LIKE.sub(lambda match: f"{match['word']}{match['gap'] or ' '}", text)
+    return _MARKER_LIKE.sub(lambda match: f"{match['word']} no. ", text)
 
 
 def _without_format_characters(text: str) -> str:

@@ -25,7 +25,7 @@ class MarkerStyle(Enum):
     BARE = auto()
     """`ID:n` without brackets."""
     NUMBER = auto()
-    """`[n]`: also a footnote or an index."""
+    """`[n]` and `[ID n]`: also a footnote, an index, or a marker that was defused in a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ def parse_marker(cursor: Cursor, start: int) -> MarkerGroup | None:
         return _parse_bracketed(cursor, position, opener)
     if position != start:
         return None
-    number_at = _after_prefix(cursor, position)
-    if number_at is None:
+    prefix = _after_prefix(cursor, position)
+    if prefix is None:
         return None
-    reference = _parse_reference(cursor, number_at)
+    reference = _parse_reference(cursor, prefix[0])
     if reference is None:
         return None
     first, last, end = reference
@@ -75,12 +75,12 @@ def _parse_bracketed(cursor: Cursor, opener_at: int, opener: str) -> MarkerGroup
     references: list[tuple[int, int]] = []
     is_named = False
     while len(references) < _MAX_REFERENCES:
-        number_at = _after_prefix(cursor, position)
-        if number_at is not None:
-            is_named = True
+        prefix = _after_prefix(cursor, position)
+        if prefix is not None:
+            is_named = is_named or prefix[1]
         elif not references and not is_square:
             return None
-        reference = _parse_reference(cursor, position if number_at is None else number_at)
+        reference = _parse_reference(cursor, position if prefix is None else prefix[0])
         if reference is None:
             return None
         first, last, end = reference
@@ -99,18 +99,27 @@ def _parse_bracketed(cursor: Cursor, opener_at: int, opener: str) -> MarkerGroup
     return MarkerGroup(tuple(references), style, close)
 
 
-def _after_prefix(cursor: Cursor, position: int) -> int | None:
-    """Step over `ID:`, `IDs：`, `id :` …; None where it is not there."""
+def _after_prefix(cursor: Cursor, position: int) -> tuple[int, bool] | None:
+    """Step over `ID:`, `IDs：`, `id :`, and over `ID ` and `ID=` before a digit.
+
+    Returns:
+        Position after it, and whether it has its colon; None where it is not there.
+    """
     if cursor.at(position) not in {"I", "i", "Ｉ"} or cursor.at(position + 1) not in {"D", "d", "Ｄ"}:
         return None
     position += 2
     if cursor.at(position) in {"s", "S"}:
         position += 1
+    begin = position
     position = cursor.skip_blanks(position)
-    if cursor.at(position) not in _COLONS:
+    has_colon = cursor.at(position) in _COLONS
+    if has_colon or cursor.at(position) == "=":
+        position = cursor.skip_blanks(position + 1)
+    if cursor.at(position) == "#":
+        position += 1
+    if not has_colon and (position == begin or not cursor.at(position).isdecimal()):
         return None
-    position = cursor.skip_blanks(position + 1)
-    return position + 1 if cursor.at(position) == "#" else position
+    return position, has_colon
 
 
 def _parse_reference(cursor: Cursor, position: int) -> tuple[int, int, int] | None:
@@ -122,8 +131,8 @@ def _parse_reference(cursor: Cursor, position: int) -> tuple[int, int, int] | No
     dash_at = cursor.skip_blanks(end)
     if cursor.at(dash_at) in _DASHES:
         second_at = cursor.skip_blanks(dash_at + 1)
-        prefix_end = _after_prefix(cursor, second_at)
-        second = _parse_number(cursor, second_at if prefix_end is None else prefix_end)
+        prefix = _after_prefix(cursor, second_at)
+        second = _parse_number(cursor, second_at if prefix is None else prefix[0])
         if second is not None:
             return first, second[0], second[1]
         if dash_at == end and _is_word(cursor.at(dash_at + 1)):
