@@ -34,7 +34,8 @@ OptionalKnowledgeBases = Annotated[
 Plan = Annotated[
     str,
     typer.Option(
-        help="How to search: hybrid, lexical, vector, adaptive, term-coverage, reciprocal-rank, or a JSON object."
+        help="How to search: fast, balanced, thorough; hybrid, lexical, vector; adaptive, term-coverage, "
+        "reciprocal-rank, min-max, z-score; or a JSON object."
     ),
 ]
 
