@@ -360,6 +360,36 @@ async def test_hits_must_hold_a_share_of_the_terms_and_less_where_nothing_does(
     assert await found("unknown", WordMatching(0.5, gates_vectors=True), _vector(4)) == set()
 
 
+async def test_a_misspelt_word_is_searched_as_words_that_are_nearly_the_same(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    await _fill(
+        index,
+        tenant_id,
+        [
+            _chunk("bird", "the nightingale sings", seed=1),
+            _chunk("other", "a lighthouse sings", seed=2),
+            _chunk("hidden", "the nightingalf", seed=3, ordinal=200),
+        ],
+    )
+
+    async def found(question: str) -> tuple[list[str], QueryTerms]:
+        terms = analyze_query(question)
+        request = RecallRequest(terms, None, _all_visible(), ("kb",), matching=WordMatching(corrects_spelling=True))
+        [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
+        terms = replace(terms, alternatives=candidates.spellings)
+        return [item.candidate.record.record_id for item in rank_candidates(candidates, terms, RankingOptions())], terms
+
+    for _ in range(2):  # looked up, then remembered
+        ids, terms = await found("nightinggale")
+        assert ids == ["bird"]
+        assert {alternative.replaced for alternative in terms.alternatives} == {analyze_query("nightinggale").fine}
+    ids, terms = await found("sings lighthuose")
+    assert ids == ["other", "bird"]
+    for question in ("lighthouse", "zebra", "灯塔", "a"):
+        assert (await found(question))[1].alternatives == ()
+
+
 async def test_neighbours_of_the_question_count_where_they_stand_side_by_side(
     index: OpenSearchRecordIndex, tenant_id: str
 ) -> None:

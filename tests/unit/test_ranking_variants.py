@@ -9,10 +9,13 @@ from corpusmesh_core.ranking import (
     RankedCandidate,
     RankingOptions,
     VariantCandidates,
+    VectorScale,
     merge_ranked,
     rank_candidates,
     rank_variants,
+    trust_in,
 )
+from corpusmesh_core.ranking.variants import LEAST_TRUST
 from corpusmesh_core.records import Ordinal, Record, RecordKind
 from corpusmesh_core.text import analyze_query
 
@@ -141,3 +144,39 @@ def test_merging_keeps_each_record_once_with_its_higher_score_and_all_it_was_joi
     assert merged[0].merged_record_ids == ("part",)
     assert merged[0].similarity == max(item.similarity for item in further)
     assert merge_ranked(merged, further) == merged
+
+
+def test_a_wrong_variant_does_not_take_first_place_from_a_good_hit() -> None:
+    wrong = VariantCandidates(
+        _found(*(_candidate(f"w{i}", "gamma", 0.97 + i / 100, asked=0.72) for i in range(3))), analyze_query("gamma")
+    )
+    ranked = rank_variants(DIRECT, [wrong], OPTIONS)
+    assert _ids(ranked)[:4] == ["good", "w2", "w1", "w0"], "those that are held back keep their order"
+    assert ranked[0].similarity - ranked[3].similarity < 1e-4
+
+
+def test_where_the_question_finds_nothing_good_a_variant_may_go_first() -> None:
+    poor = VariantCandidates(_found(_candidate("poor", "gamma", 0.75)), QUESTION)
+    found = VariantCandidates(_found(_candidate("new", "delta", 0.95, asked=0.72)), analyze_query("delta"))
+    assert _ids(rank_variants(poor, [found], OPTIONS)) == ["new", "poor"]
+
+
+def test_trust_lowers_what_a_variant_may_lift() -> None:
+    variant = VariantCandidates(_found(_candidate("poor", "gamma", 0.95, asked=0.75)), analyze_query("gamma"))
+    full = rank_variants(DIRECT, [variant], OPTIONS)[1]
+    half = rank_variants(DIRECT, [replace(variant, trust=0.5)], OPTIONS)[1]
+    own = rank_candidates(variant.candidates, variant.terms, OPTIONS)[0].similarity
+    assert half.similarity == pytest.approx(0.5 * own)
+    assert full.similarity > half.similarity
+
+
+def test_a_variant_is_trusted_by_how_near_it_is_to_the_question() -> None:
+    scale = VectorScale(floor=0.7, cross_script_gain=0.05)
+    trusts = [trust_in(cosine, is_cross_script=False, scale=scale) for cosine in (0.5, 0.72, 0.76, 0.78, 0.81, 1.0)]
+    assert trusts == sorted(trusts)
+    assert trusts[0] == trusts[1] == LEAST_TRUST
+    assert LEAST_TRUST < trusts[3] < 1.0
+    assert trusts[4] == trusts[5] == 1.0
+    assert trust_in(0.76, is_cross_script=True, scale=scale) == pytest.approx(
+        trust_in(0.81, is_cross_script=False, scale=scale)
+    )

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,18 @@ from corpusmesh_adapters.opensearch import names
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record
 from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, properties, space_body
-from corpusmesh_adapters.opensearch.recall import LegMerger, is_too_strict, multi_search_body, recall_legs, relax
+from corpusmesh_adapters.opensearch.recall import (
+    LegMerger,
+    finds_something,
+    is_too_strict,
+    multi_search_body,
+    recall_legs,
+    relax,
+    terms_of,
+)
 from corpusmesh_adapters.opensearch.scrolling import scroll
 from corpusmesh_adapters.opensearch.settings import OpenSearchSettings
+from corpusmesh_adapters.opensearch.spelling import SpellingCache
 from corpusmesh_adapters.opensearch.statistics import TermStatisticsCache
 from corpusmesh_adapters.opensearch.transport import Transport, check_response
 from corpusmesh_adapters.opensearch.writer import BulkWriter
@@ -60,6 +70,7 @@ class OpenSearchRecordIndex:
         self._transport = Transport(settings)
         self._writer = BulkWriter(self._transport, settings, rng or np.random.default_rng())
         self._statistics = TermStatisticsCache(self._transport)
+        self._spellings = SpellingCache(self._transport)
         self._dimensions: dict[str, int] = {}
         self._extended: set[str] = set()
 
@@ -151,24 +162,30 @@ class OpenSearchRecordIndex:
             )
         for request in requests:
             await self._check_recall(alias, request, timeout_seconds)
-        if not any(_finds_something(request) for request in requests):
+        if not any(finds_something(request) for request in requests):
             return [Candidates(()) for _ in requests]
         started = time.perf_counter()
-        # Term statistics come mostly from memory, else at the same time as the hits.
-        answers, statistics = await asyncio.gather(
-            self._search_legs(alias, requests, timeout_seconds),
-            self._statistics.of(alias, _terms_of(requests), timeout_seconds=timeout_seconds),
+        asked = [request.terms for request in requests if request.matching.corrects_spelling]
+        # Term statistics and near words come mostly from memory, else at the same time as the hits.
+        sent = [self._respelt(alias, request) for request in requests]
+        answers, statistics, _ = await asyncio.gather(
+            self._search_legs(alias, sent, timeout_seconds),
+            self._statistics.of(alias, terms_of(requests), timeout_seconds=timeout_seconds),
+            self._spellings.read(alias, asked, timeout_seconds=timeout_seconds),
         )
-        relaxed = {
-            place: relax(request) for place, request in enumerate(requests) if is_too_strict(request, answers[place])
-        }
-        if relaxed:
+        again: dict[int, RecallRequest] = {}
+        for place, request in enumerate(requests):
+            respelt = self._respelt(alias, request)
+            if is_too_strict(respelt, answers[place]):
+                respelt = relax(respelt)
+            if (respelt.terms, respelt.matching) != (sent[place].terms, sent[place].matching):
+                again[place] = sent[place] = respelt
+        if again:
             remaining = timeout_seconds - (time.perf_counter() - started)
-            again = await self._search_legs(alias, list(relaxed.values()), max(remaining, _MIN_SECONDS))
-            for place, answer in zip(relaxed, again, strict=True):
+            further = await self._search_legs(alias, list(again.values()), max(remaining, _MIN_SECONDS))
+            for place, answer in zip(again, further, strict=True):
                 answers[place] = answer
-        elapsed_milliseconds = (time.perf_counter() - started) * 1000
-        merger = LegMerger()
+        merger, elapsed_milliseconds = LegMerger(), (time.perf_counter() - started) * 1000
         return [
             Candidates(
                 items=merger.merge(request, legs),
@@ -178,9 +195,17 @@ class OpenSearchRecordIndex:
                 index_milliseconds={name: float(response["took"]) for name, response in legs},
                 round_trip_milliseconds=elapsed_milliseconds,
                 has_vector_leg=request.query_vector is not None,
+                spellings=request.terms.alternatives[len(given.terms.alternatives) :],
             )
-            for request, legs in zip(requests, answers, strict=True)
+            for given, request, legs in zip(requests, sent, answers, strict=True)
         ]
+
+    def _respelt(self, alias: str, request: RecallRequest) -> RecallRequest:
+        """Add what misspelt words may have been meant for, as far as that is remembered."""
+        near = self._spellings.known(alias, request.terms) if request.matching.corrects_spelling else ()
+        if not near:
+            return request
+        return replace(request, terms=replace(request.terms, alternatives=(*request.terms.alternatives, *near)))
 
     async def _search_legs(
         self, alias: str, requests: Sequence[RecallRequest], timeout_seconds: float
@@ -190,7 +215,7 @@ class OpenSearchRecordIndex:
         legs = [
             (place, name, body)
             for place, request in enumerate(requests)
-            if _finds_something(request)
+            if finds_something(request)
             for name, body in recall_legs(request, timeout_milliseconds=milliseconds)
         ]
         answers: list[list[tuple[str, Mapping[str, Any]]]] = [[] for _ in requests]
@@ -373,16 +398,3 @@ class OpenSearchRecordIndex:
             self._dimensions.clear()
         self._dimensions[alias] = dimension
         return dimension
-
-
-def _finds_something(request: RecallRequest) -> bool:
-    has_text = not request.terms.is_empty or request.query_vector is not None
-    has_text = bool(request.record_ids) if request.record_ids is not None else has_text
-    has_text = bool(request.titles) if request.titles is not None else has_text
-    return has_text and not request.visibility.matches_nothing and bool(request.knowledge_base_ids)
-
-
-def _terms_of(requests: Sequence[RecallRequest]) -> list[str]:
-    known = [request.terms for request in requests]
-    known += [request.reference.terms for request in requests if request.reference is not None]
-    return list(dict.fromkeys(term for terms in known for term in terms.fine))

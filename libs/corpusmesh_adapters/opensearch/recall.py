@@ -125,6 +125,36 @@ def _vector_search(vector: list[float], window: int, filters: list[Query], scori
     return search if scoring is None else {**search, **_rescored(scoring, window)}
 
 
+def finds_something(request: RecallRequest) -> bool:
+    """Tell whether a request is worth a round trip.
+
+    Args:
+        request: The request.
+
+    Returns:
+        Whether it searches for something, in something that may be seen.
+    """
+    has_text = not request.terms.is_empty or request.query_vector is not None
+    for named in (request.record_ids, request.titles):
+        if named is not None:
+            has_text = bool(named)
+    return has_text and not request.visibility.matches_nothing and bool(request.knowledge_base_ids)
+
+
+def terms_of(requests: Sequence[RecallRequest]) -> list[str]:
+    """Give all fine terms that scores are made of.
+
+    Args:
+        requests: Requests.
+
+    Returns:
+        Distinct terms of them and of their references.
+    """
+    known = [request.terms for request in requests]
+    known += [request.reference.terms for request in requests if request.reference is not None]
+    return list(dict.fromkeys(term for terms in known for term in terms.fine))
+
+
 def is_too_strict(request: RecallRequest, legs: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
     """Tell whether nothing held enough of the terms.
 

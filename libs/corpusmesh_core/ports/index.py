@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.records import Ordinal, Record
-from corpusmesh_core.text import QueryTerms
+from corpusmesh_core.text import Alternative, QueryTerms
 from corpusmesh_core.visibility import VisibilityFilter
 
 MAX_WINDOW = 1_000
@@ -94,11 +94,13 @@ class WordMatching:
             nothing does, a third of it is enough.
         proximity: Whether neighbouring terms that stand side by side count beside the terms themselves.
         gates_vectors: Whether the vector legs return only what the words let pass.
+        corrects_spelling: Whether words that no record holds are also searched as words that are nearly the same.
     """
 
     minimum_match: float = 0.0
     proximity: bool = False
     gates_vectors: bool = False
+    corrects_spelling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,8 @@ class Candidates:
         index_milliseconds: The index's own time by leg.
         round_trip_milliseconds: From sending the request to having the answer.
         has_vector_leg: Whether vectors were compared, though it may be that no candidate has one.
+        spellings: What misspelt words of the request were searched as, to be taken into its terms. They may stand in
+            hidden records: never show them.
     """
 
     items: tuple[Candidate, ...]
@@ -192,6 +196,7 @@ class Candidates:
     index_milliseconds: Mapping[str, float] = field(default_factory=dict)
     round_trip_milliseconds: float = 0.0
     has_vector_leg: bool = False
+    spellings: tuple[Alternative, ...] = ()
 
 
 class RecordIndex(Protocol):

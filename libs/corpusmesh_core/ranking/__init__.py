@@ -15,7 +15,7 @@ from corpusmesh_core.ranking.scoring import (
     rank_candidates,
 )
 from corpusmesh_core.ranking.signals import inverse_document_frequencies, scale_cosines, term_coverage
-from corpusmesh_core.ranking.variants import VariantCandidates, merge_ranked, rank_variants
+from corpusmesh_core.ranking.variants import VariantCandidates, merge_ranked, rank_variants, trust_in
 
 __all__ = [
     "Fusion",
@@ -48,5 +48,6 @@ __all__ = [
     "rescore_by_pages",
     "scale_cosines",
     "term_coverage",
+    "trust_in",
     "unpack_page",
 ]

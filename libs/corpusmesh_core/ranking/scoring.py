@@ -158,6 +158,23 @@ def rank_candidates(
     )
 
 
+def similarities(candidates: Candidates, terms: QueryTerms, options: RankingOptions) -> NDArray[np.float64]:
+    """Score candidates without ordering and explaining them, for texts that stand for a question.
+
+    Args:
+        candidates: What the index answered.
+        terms: Terms of the text.
+        options: How to mix.
+
+    Returns:
+        What `ScoreExplanation.similarity` of each would be without rank features, in their order, shape [n].
+    """
+    if not candidates.items:
+        return np.zeros(0, dtype=np.float64)
+    signals = _signals(candidates, terms, options)
+    return _capped(fuse_weighted(signals.terms, signals.vectors, vector_weight=signals.vector_weight), signals)
+
+
 def raised(
     item: RankedCandidate, score: float, options: RankingOptions, *, variant: int = 0, via: tuple[str, ...] = ()
 ) -> RankedCandidate:

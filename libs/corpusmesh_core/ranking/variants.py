@@ -1,16 +1,28 @@
 """One order out of what a question and its variants found; the question's own scores decide.
 
 A variant (a translation, a part of the question, what an answer could look like, …) is there to bring up records that
-the question's own words do not lead to. It may lift a record, never push one down.
+the question's own words do not lead to. It lifts records, never pushes one down, and never lifts one over the best
+record of the question itself where that is a good one: whoever made the variant may have been wrong.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from corpusmesh_core.ports.index import Candidate, Candidates
-from corpusmesh_core.ranking.options import RankingOptions
-from corpusmesh_core.ranking.scoring import RankedCandidate, in_order, raised, rank_candidates
+from corpusmesh_core.ranking.options import RankingOptions, VectorScale
+from corpusmesh_core.ranking.scoring import RankedCandidate, in_order, raised, rank_candidates, similarities
 from corpusmesh_core.text import QueryTerms
+
+LEAST_TRUST: Final = 0.3
+"""Trust in a variant that is as far from the question as any other question is."""
+_FOREIGN = 0.13
+_RELATED = 0.33
+"""Scaled cosines: other questions of 2wiki, mh_small and xling are within 0.1..0.35 of a question, its translations and
+nine of ten of its parts above 0.33 (bench/recall_study.py)."""
+_GOOD_HIT = 0.5
+"""Similarity from which the best record of the question itself keeps its place."""
+_STEP = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +33,30 @@ class VariantCandidates:
         candidates: Its candidates; those of a variant carry the scores of the question as their reference's.
         terms: Terms of the variant.
         weight: Its weight against the question's own, above 0, at most 1.
+        trust: How far it can be about the same as the question, 0 to 1; see `trust_in`.
     """
 
     candidates: Candidates
     terms: QueryTerms
     weight: float = 1.0
+    trust: float = 1.0
+
+
+def trust_in(cosine: float, *, is_cross_script: bool, scale: VectorScale) -> float:
+    """Tell how far a variant can be about the same as its question.
+
+    Args:
+        cosine: Between the vectors of the two.
+        is_cross_script: Whether they are written in scripts that share no words.
+        scale: How the model's cosines are to be read.
+
+    Returns:
+        1 for whatever is as near to the question as its parts and translations are, LEAST_TRUST for what is as far from
+        it as another question.
+    """
+    raised = cosine + scale.cross_script_gain * is_cross_script
+    similarity = (raised - scale.floor) / (1.0 - scale.floor)
+    return min(1.0, max(LEAST_TRUST, (similarity - _FOREIGN) / (_RELATED - _FOREIGN)))
 
 
 def rank_variants(
@@ -38,8 +69,11 @@ def rank_variants(
     """Order what the question and its variants found, best first.
 
     A record's similarity is the larger of its similarity with the question and, of all variants that found it, the
-    largest product of a variant's weight and its similarity with that variant. Similarities are absolute, so the two
-    can be compared (ADR-0006); fusions that order by something else are raised by the same difference.
+    largest product of a variant's weight, the trust in it and the similarity with it. Similarities are absolute, so the
+    two can be compared (ADR-0006); fusions that order by something else are raised by the same difference. Where the
+    best record of the question is a good one, variants lift others up to it and not over it.
+
+    Measured in docs/adr/0011-variants-and-derived.md.
 
     Args:
         question: What the question itself found; nothing where it was not searched.
@@ -55,11 +89,15 @@ def rank_variants(
     )
     if not variants:
         return ranked
+    limit = max((item.similarity - item.explanation.rank_feature for item in ranked), default=0.0)
     best: dict[str, tuple[float, int]] = {}
     for place, variant in enumerate(variants, start=1):
-        for item in rank_candidates(variant.candidates, variant.terms, options):
-            record_id = item.candidate.record.record_id
-            score = variant.weight * item.similarity
+        own = similarities(variant.candidates, variant.terms, options) * (variant.weight * variant.trust)
+        for found, score in zip(variant.candidates.items, own.tolist(), strict=True):
+            record_id = found.record.record_id
+            if limit >= _GOOD_HIT and score >= limit:
+                # The step is too small to matter and keeps the order of those that are held back.
+                score = limit - _STEP * (2.0 - score)
             if score > best.get(record_id, (0.0, 0))[0]:
                 best[record_id] = (score, place)
     lifted: list[RankedCandidate] = []
