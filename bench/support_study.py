@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from corpusmesh_core.answering import Evidence, Support, measure_support
 from corpusmesh_core.answering.support import DEFAULT_CALIBRATION
 from corpusmesh_core.ranking import RankedCandidate, RankingOptions, rank_candidates
-from corpusmesh_core.text import Script, script_of
+from corpusmesh_core.text import Script, analyze, script_of
 
 _EVIDENCE_COUNT = 12
 _QUESTIONS_PER_SET = 200
@@ -89,7 +89,8 @@ def case(
     ]
     support = measure_support(question, evidence)
     cosines = np.array([piece.cosine for piece in evidence])
-    asked, told = script_of(question), script_of(evidence[support.best or 0].text)
+    asked = script_of(analyze(question).fine)
+    told = script_of(analyze(evidence[support.best or 0].text).fine)
     kind = "across" if {asked, told} == {Script.SPACED, Script.UNSPACED} else asked.value
     return Case(name, kind, is_answerable, support, float(cosines.max() - np.median(cosines)))
 

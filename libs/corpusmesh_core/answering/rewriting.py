@@ -26,7 +26,7 @@ def rewrite_by_rule(
         Queries that differ from all that was searched; possibly none.
     """
     words = [word for word in dict.fromkeys(analyze(question).coarse) if not is_stop_word(word)]
-    joint = "" if script_of(question) is Script.UNSPACED else " "
+    joint = "" if script_of(words) is Script.UNSPACED else " "
     lacking = [word for word in words if not set(analyze(word).fine) & set(covered)]
     queries: list[str] = []
     if lacking and len(lacking) < len(words):

@@ -169,14 +169,13 @@ def measure_support(
         merge_held(wording.held_by(piece.text), wording.held_by(name))
         for piece, name in zip(evidence, names, strict=True)
     ]
-    weights = term_weights(
-        [telling_terms(f"{piece.text}\n{name}") for piece, name in zip(evidence, names, strict=True)]
-    )
+    terms_of = [telling_terms(f"{piece.text}\n{name}") for piece, name in zip(evidence, names, strict=True)]
+    weights = term_weights(terms_of)
     absent = max(weights.values(), default=1.0)
     covered = np.array([weighted_share(wording.terms, terms, weights, absent) for terms in held])
     cosines = np.array([math.nan if piece.cosine is None else piece.cosine for piece in evidence])
-    asked = script_of(question)
-    by_piece = [_weights_for(asked, script_of(piece.text), calibration) for piece in evidence]
+    asked = script_of(tuple(wording.terms))
+    by_piece = [_weights_for(asked, script_of(tuple(terms)), calibration) for terms in terms_of]
     grades = tuple(
         kind.words.probability(share) if math.isnan(cosine) else kind.grade.probability(share, cosine)
         for kind, share, cosine in zip(by_piece, covered.tolist(), cosines.tolist(), strict=True)

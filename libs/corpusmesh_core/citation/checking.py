@@ -21,13 +21,21 @@ from numpy.typing import NDArray
 from corpusmesh_core.citation.facts import held_numbers, holds_name, stated_names, stated_numbers
 from corpusmesh_core.citation.weights import coverage, telling_terms, term_weights
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.text import Script, script_of
+from corpusmesh_core.text import Script, analyze, is_stop_word, script_of
 
 MAX_CITATIONS_PER_SENTENCE = 4
 _MARKER = re.compile(r"[ \t\u00a0]?\[ID:(\d{1,18})\]")
 _CLOSING = ".!?。！？；…\"'”’」』"
 _MIN_TERM_COUNT = 2
 _FENCE = "```"
+_UNKNOWN_SUPPORT = 0.3
+"""Of a sentence and evidence in different languages that were not compared: enough to keep what a model cites, too
+little to put a citation in."""
+_WORD = re.compile(r"[^\W\d_]+")
+_LANGUAGE_CHARACTERS = 2_000
+_MIN_LANGUAGE_WORDS = 6
+_ENGLISH, _FOREIGN = 0.2, 0.08
+"""Share of English function words in English, and at most in other languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class CheckSettings:
         term_weight: Share of the terms in the support where there are vectors, 0 to 1.
         cosine_floor: Cosine that stands for nothing in common; belongs to the embedder.
         cosine_top: Cosine that stands for the same statement.
-        cross_script_gain: What is added to a cosine between scripts that share no words.
+        cross_language_gain: What is added to a cosine between languages.
         min_support: Least support of a citation that is put in.
         min_kept_support: Least support of a citation that the model gave.
         near_best: A further citation is put in where its support is at least this share of the best one's.
@@ -75,7 +83,7 @@ class CheckSettings:
     term_weight: float = 0.5
     cosine_floor: float = 0.78
     cosine_top: float = 0.94
-    cross_script_gain: float = 0.05
+    cross_language_gain: float = 0.05
     min_support: float = 0.5
     min_kept_support: float = 0.2
     near_best: float = 0.95
@@ -150,7 +158,7 @@ class EvidenceChecker:
         self._absent = max(self._weights.values(), default=1.0)
         self._numbers = [held_numbers(f"{piece.text}\n{piece.context}") for piece in self._evidence]
         self._folded = [f"{piece.text}\n{piece.context}".lower() for piece in self._evidence]
-        self._scripts = [script_of(piece.text) for piece in self._evidence]
+        self._languages = [_Language.of(piece.text) for piece in self._evidence]
         self._question = question.lower()
         self._is_code = False
         self._vectors: EvidenceVectors | None = None
@@ -222,15 +230,15 @@ class EvidenceChecker:
             for terms, context in zip(self._terms, self._contexts, strict=True)
         ]
         covered = (np.array(own) + np.array(both)) / 2.0
+        # A sentence in another language shares no words with what it was made from, and its cosines are lower.
+        language = _Language.of(plain)
+        foreign = np.array([language.is_apart(other) for other in self._languages], dtype=np.bool_)
         if vector is None or self._vectors is None or not self.compares_vectors:
-            return _Scores(covered, None, covered)
+            return _Scores(covered, None, np.where(foreign, np.maximum(covered, _UNKNOWN_SUPPORT), covered))
         by_part = self._vectors.vectors @ vector
         cosines = np.full(len(self._evidence), -1.0)
         np.maximum.at(cosines, np.array(self._vectors.positions), by_part)
-        script = script_of(plain)
-        # A sentence in another language shares no words with what it was made from, and its cosines are lower.
-        foreign = np.array([_are_apart(script, other) for other in self._scripts])
-        raised = cosines + settings.cross_script_gain * foreign
+        raised = cosines + settings.cross_language_gain * foreign
         near = np.clip((raised - settings.cosine_floor) / (settings.cosine_top - settings.cosine_floor), 0.0, 1.0)
         mixed = settings.term_weight * covered + (1.0 - settings.term_weight) * near
         return _Scores(covered, cosines, np.where(foreign, near, mixed))
@@ -239,7 +247,7 @@ class EvidenceChecker:
         numbers = frozenset().union(*(self._numbers[place] for place in positions)) if positions else frozenset()
         folded = "\n".join(self._folded[place] for place in positions)
         names = [name for name in sorted(facts.names) if not holds_name(name, folded)]
-        if not any(self._scripts[place] is not Script.UNSPACED for place in positions):
+        if all(self._languages[place].script is Script.UNSPACED for place in positions):
             names = []
         return (*sorted(facts.numbers - numbers), *names)
 
@@ -315,8 +323,26 @@ class _Scores:
     support: NDArray[np.float64]
 
 
-def _are_apart(one: Script, other: Script) -> bool:
-    return {one, other} == {Script.SPACED, Script.UNSPACED}
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """What is known of a text's language: its script, and whether it is English where that can be told."""
+
+    script: Script
+    is_english: bool | None
+
+    @classmethod
+    def of(cls, text: str) -> "_Language":
+        words = _WORD.findall(text[:_LANGUAGE_CHARACTERS].lower())
+        share = sum(is_stop_word(word) for word in words) / len(words) if len(words) >= _MIN_LANGUAGE_WORDS else None
+        is_english = None if share is None else True if share >= _ENGLISH else False if share <= _FOREIGN else None
+        return cls(script_of(analyze(text).fine), is_english)
+
+    def is_apart(self, evidence: "_Language") -> bool:
+        """Tell whether a sentence is surely in a language that shares few words with the evidence's."""
+        # A Chinese sentence with a unit or a name in it is of mixed script.
+        if evidence.script is (Script.UNSPACED if self.script is Script.SPACED else Script.SPACED):
+            return True
+        return None not in (self.is_english, evidence.is_english) and self.is_english != evidence.is_english
 
 
 def _write(sentence: str, kept: Sequence[int], placed: Sequence[int]) -> str:

@@ -39,6 +39,7 @@ _DEADLINE_RESERVE_SECONDS = 2.0
 _SHARE_OF_DEADLINE = 0.6
 """Of the time that is left; the rest is for the answer without the model, and for one re-write."""
 _MIN_REWRITE_SECONDS = 3.0
+_RELEVANT = 0.5
 _MIN_CARRIED = 0.2
 """Least confidence of a model's answer: below it, next to nothing of it is borne out."""
 
@@ -174,6 +175,11 @@ class Answerer:
 
     async def _reflected(self, chat: ChatModel, work: _Work) -> AsyncGenerator[str]:
         """Write, check, and write once more where that is due; shown is what stands at the end."""
+        grades = work.support.grades
+        relevant_count = sum(grade >= _RELEVANT for grade in grades)
+        StepClock(work.outcome, "reflect", "").end(
+            detail=f"{relevant_count} of {len(grades)} pieces of evidence are relevant"
+        )
         draft = await self._whole_draft(self._writing(chat, work), "write", work)
         if not draft.failure and not draft.is_refused:
             evidence = work.result.evidence
