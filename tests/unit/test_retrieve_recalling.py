@@ -232,7 +232,7 @@ async def test_no_more_variants_than_the_bound_are_searched() -> None:
 
 
 async def test_a_statement_brings_its_chunk_which_is_scored_by_the_question() -> None:
-    plan = RetrievalPlan(recall=RecallPlan(derived=True))
+    plan = RetrievalPlan(recall=RecallPlan(derived=True, minimum_match=0.3))
     bench = Bench()
     outcome = await bench.search("stairs of a lighthouse", plan)
     recalled, fetched = bench.index.calls[0][1], bench.index.calls[1:]
@@ -240,6 +240,8 @@ async def test_a_statement_brings_its_chunk_which_is_scored_by_the_question() ->
         {RecordKind.CHUNK},
         {RecordKind.QUESTION, RecordKind.PROPOSITION, RecordKind.SUMMARY, RecordKind.MEMORY},
     ]
+    assert [request.matching.minimum_match for request in recalled] == [0.3, 0.0]
+    assert [request.matching.corrects_spelling for request in recalled] == [True, False]
     assert fetched == [], "the chunk is a candidate by its own words"
     assert outcome.ranked[0].via_record_ids == ("1-p",)
     assert [len(part.items) for part in outcome.derived] == [1]

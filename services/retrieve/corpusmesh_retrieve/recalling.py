@@ -275,7 +275,9 @@ class Recaller:
             if not request.terms.is_empty or own is not None:
                 requests[place] = _respelt(request) if is_question else replace(request, reference=reference)
             if is_question and plan.recall.derived and (kinds := derived_kinds(plan.kinds)):
-                requests[_DERIVED] = _request(outcome, view, terms=terms, vector=own, kinds=kinds)
+                leading = _request(outcome, view, terms=terms, vector=own, kinds=kinds)
+                # A question or a statement is too short to hold a share of the terms.
+                requests[_DERIVED] = replace(leading, matching=WordMatching())
         if not requests:
             return found, Candidates(())
         tenant_id, seconds = call.identity.tenant_id, call.remaining_seconds()
