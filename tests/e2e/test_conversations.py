@@ -1,5 +1,6 @@
 """Conversations in a whole mesh, through the doors that people and programs use."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from corpusmesh.retrieve.v1 import conversation_service_pb2 as conversation_pb
 from corpusmesh.type.v1 import policy_pb2
 from corpusmesh_client import CorpusMeshClient
 from tests.support.mesh import MeshHarness, ingest_texts, knowledge_base
+from tests.support.stub_chat import Say, StubChat
 
 TEXTS = {
     "harbour.txt": "The harbour of Velm closes at nine in the evening. Its keeper is called Orlinda Fesk.",
@@ -121,3 +123,54 @@ async def test_chat_completions_and_tools_see_their_own_tenant_alone(mesh: MeshH
             assert "Orlinda" not in json.dumps([block.model_dump(mode="json") for block in refused.content])
         listed = await their_tools.call_tool("list_knowledge_bases", {})
         assert listed.structured_content["knowledge_bases"] == []
+
+
+async def test_reader_that_leaves_an_event_stream_ends_the_model_and_finds_what_was_said(mesh: MeshHarness) -> None:
+    sentence = "The harbour of Velm closes at nine in the evening. "
+    tenant = await mesh.tenant()
+    async with mesh.client(tenant.owner_key) as client:
+        base = await knowledge_base(client)
+        await ingest_texts(client, base.name, TEXTS)
+        conversation = await client.conversations.create(knowledge_bases=[base.name])
+        with StubChat([Say(sentence * 200, piece_characters=len(sentence), pause_seconds=0.2)]) as stub:
+            await mesh.restart("retrieve", {"CORPUSMESH_CHAT__URL": stub.base_url, "CORPUSMESH_CHAT__MODEL": "stub"})
+            try:
+                await client.search([base.name], "harbour")  # tried again until the gateway has found it
+                headers = {"Authorization": f"Bearer {tenant.owner_key}", "Accept": "text/event-stream"}
+                question = {
+                    "question": "When does the harbour of Velm close?",
+                    "conversation": conversation.name,
+                    "requestId": "broken-stream",
+                    "plan": {"preset": "PRESET_FAST"},
+                }
+                names: list[str] = []
+                async with (
+                    httpx.AsyncClient(base_url=mesh.http_url, headers=headers, timeout=60) as http,
+                    http.stream("POST", "/v1/questions:answer", json=question) as response,
+                ):
+                    assert response.status_code == 200, await response.aread()
+                    async for line in response.aiter_lines():
+                        if line.startswith("event: "):
+                            names.append(line.removeprefix("event: "))
+                        if names.count("textDelta") == 2:
+                            break
+                assert "evidence" in names
+                assert "summary" not in names
+                assert await asyncio.to_thread(stub.left_early.wait, 20), "the model still talks to nobody"
+                for _ in range(100):
+                    kept = await messages_of(client, conversation.name)
+                    if kept[1].text:
+                        break
+                    await asyncio.sleep(0.1)
+                assert (kept[0].text, kept[1].partial) == (question["question"], True)
+                assert kept[1].text.startswith("The harbour of Velm closes at nine in the evening")
+            finally:
+                await mesh.restart("retrieve")
+        async for _ in client.answer([], str(question["question"]), conversation=conversation.name, model_free=True):
+            pass
+        assert [message.partial for message in await messages_of(client, conversation.name)] == [
+            False,
+            True,
+            False,
+            False,
+        ]
