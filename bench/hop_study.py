@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from corpusmesh_core.evaluation.measures import ndcg_at, recall_at
 from corpusmesh_core.ports.index import Candidate, Candidates
 from corpusmesh_core.ranking import (
+    Fusion,
     RankedCandidate,
     RankingOptions,
     inverse_document_frequencies,
@@ -80,6 +81,14 @@ def make_record(record_id: str, records: dict[str, tuple[str, str]]) -> Record:
     return Record(record_id, RecordKind.CHUNK, "kb", Ordinal(0), (Ordinal(0),), text, title=title)
 
 
+def ordered(
+    candidates: Candidates, terms: QueryTerms, score: Callable[[Candidate], float]
+) -> tuple[RankedCandidate, ...]:
+    """Order by one leg alone."""
+    ranked = rank_candidates(candidates, terms, RankingOptions())
+    return tuple(sorted(ranked, key=lambda item: -score(item.candidate)))
+
+
 def hop(
     task: fusion_study.Task,
     question: str,
@@ -127,7 +136,12 @@ def main() -> None:
             fusion_study.recall(task), task.questions, task.query_vectors, strict=True
         ):
             first = with_records(candidates, records)
-            orders = {"first search": rank_candidates(first, terms, RankingOptions())}
+            orders = {
+                "full text": ordered(first, terms, lambda item: item.lexical_score or 0.0),
+                "vectors": ordered(first, terms, lambda item: item.cosine or 0.0),
+                "RRF": rank_candidates(first, terms, RankingOptions(Fusion.RECIPROCAL_RANK)),
+                "first search": rank_candidates(first, terms, RankingOptions()),
+            }
             for method, options in METHODS.items():
                 started = time.perf_counter()
                 orders[method] = hop(task, question, vector, terms, first, leg.search, records, options)
