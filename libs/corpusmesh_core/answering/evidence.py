@@ -29,6 +29,7 @@ class Evidence:
         score: Final score of the search.
         cosine: Cosine of the question with it; None where it was not compared.
         url: Its address in the web; "" for a document.
+        terms: Fine terms of `text` in order, where they are known already; else it is analysed when they are needed.
         is_cut: Whether `text` was shortened to fit the budget.
     """
 
@@ -44,6 +45,7 @@ class Evidence:
     score: float = 0.0
     cosine: float | None = None
     url: str = ""
+    terms: tuple[str, ...] = ()
     is_cut: bool = False
 
 
@@ -128,4 +130,6 @@ def _cut(piece: Evidence, token_count: int) -> Evidence:
     share = token_count / max(1, piece.token_count)
     limit = max(1, int(len(piece.text) * share))
     ends = [span.end for span in split_sentences(piece.text) if span.end <= limit]
-    return replace(piece, text=piece.text[: ends[-1] if ends else limit], token_count=token_count, is_cut=True)
+    return replace(
+        piece, text=piece.text[: ends[-1] if ends else limit], token_count=token_count, terms=(), is_cut=True
+    )

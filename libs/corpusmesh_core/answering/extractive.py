@@ -15,9 +15,9 @@ from corpusmesh_core.answering.support import DEFAULT_CALIBRATION, Support, Supp
 from corpusmesh_core.answering.wording import Wording, merge_held, weighted_share
 from corpusmesh_core.citation.answer_filter import filter_answer
 from corpusmesh_core.citation.sentences import split_sentences
-from corpusmesh_core.citation.weights import telling_terms, term_weights
+from corpusmesh_core.citation.weights import telling_terms_of, term_weights
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.text import Alternative
+from corpusmesh_core.text import Alternative, AnalyzedText, analyze
 
 _IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
 _BLANKS = re.compile(r"[ \t\u00a0]*\s[ \t\u00a0]*")
@@ -236,21 +236,24 @@ class _Ranking:
         self._sentences = sentences
         self._evidence = evidence
         self._settings = settings
-        self._terms = [telling_terms(sentence.text) for sentence in sentences]
+        texts = [analyze(sentence.text) for sentence in sentences]
+        self._terms = [telling_terms_of(text) for text in texts]
         weights: Mapping[str, float] = term_weights(self._terms)
         # A term that no sentence has weighs as much as the rarest one: it must count against an answer.
         absent = max(weights.values(), default=1.0)
         headings = [wording.held_by(" ".join(piece.heading_path)) for piece in evidence]
 
-        def covered(sentence: CandidateSentence) -> float:
-            held = wording.held_by(sentence.text)
+        def covered(sentence: CandidateSentence, text: AnalyzedText) -> float:
+            held = wording.held_by_terms(text)
             own = weighted_share(wording.terms, held, weights, absent)
             both = merge_held(held, headings[sentence.evidence_position])
             return own + _HEADING_SHARE * (weighted_share(wording.terms, both, weights, absent) - own)
 
         self._cosines: NDArray[np.float32] | None = None
         ranks = np.array([sentence.evidence_position for sentence in sentences])
-        self._scores = np.array([covered(sentence) for sentence in sentences]) + _RANK_SHARE / (1 + ranks)
+        self._scores = np.array(
+            [covered(sentence, text) for sentence, text in zip(sentences, texts, strict=True)]
+        ) + _RANK_SHARE / (1 + ranks)
 
     def add_cosines(self, cosines: NDArray[np.float32]) -> None:
         self._cosines = cosines

@@ -30,8 +30,8 @@ import numpy as np
 
 from corpusmesh_core.answering.evidence import Evidence
 from corpusmesh_core.answering.wording import Wording, merge_held, weighted_share
-from corpusmesh_core.citation.weights import telling_terms, term_weights
-from corpusmesh_core.text import Alternative, Script, script_of
+from corpusmesh_core.citation.weights import telling_terms_of, term_weights
+from corpusmesh_core.text import Alternative, AnalyzedText, Script, analyze, script_of
 
 _COSINE_RATIO = 8.0
 """Cosine against coverage where the best passage is chosen; about the ratio of their weights."""
@@ -164,12 +164,13 @@ def measure_support(
     if not evidence:
         return Support(0.0, None, 0.0, None, (), frozenset())
     wording = Wording(question, alternatives)
-    names = [" ".join((piece.document, *piece.heading_path)) for piece in evidence]
+    texts = [AnalyzedText(piece.terms, piece.terms) if piece.terms else analyze(piece.text) for piece in evidence]
+    names = [analyze(" ".join((piece.document, *piece.heading_path))) for piece in evidence]
     held = [
-        merge_held(wording.held_by(piece.text), wording.held_by(name))
-        for piece, name in zip(evidence, names, strict=True)
+        merge_held(wording.held_by_terms(text), wording.held_by_terms(name))
+        for text, name in zip(texts, names, strict=True)
     ]
-    terms_of = [telling_terms(f"{piece.text}\n{name}") for piece, name in zip(evidence, names, strict=True)]
+    terms_of = [telling_terms_of(text) | telling_terms_of(name) for text, name in zip(texts, names, strict=True)]
     weights = term_weights(terms_of)
     absent = max(weights.values(), default=1.0)
     covered = np.array([weighted_share(wording.terms, terms, weights, absent) for terms in held])

@@ -51,7 +51,17 @@ class Wording:
             that it has other words for; 0.5 for one whose beginning it has ("publish", "publication"). A term that it
             does not have is not in it.
         """
-        analyzed = analyze(text)
+        return self.held_by_terms(analyze(text))
+
+    def held_by_terms(self, analyzed: AnalyzedText) -> Mapping[str, float]:
+        """Say which terms an analysed text has.
+
+        Args:
+            analyzed: The text.
+
+        Returns:
+            As `held_by`.
+        """
         present = set(analyzed.fine)
         held = {term: 1.0 for term in self.terms if term in present}
         if len(held) < len(self.terms):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from corpusmesh_core.text import analyze, is_stop_word
+from corpusmesh_core.text import AnalyzedText, analyze, is_stop_word
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -20,7 +20,18 @@ def telling_terms(text: str) -> frozenset[str]:
     Returns:
         Stems and character pairs without function words.
     """
-    analyzed = analyze(text)
+    return telling_terms_of(analyze(text))
+
+
+def telling_terms_of(analyzed: AnalyzedText) -> frozenset[str]:
+    """Name the terms of an analysed text that say something.
+
+    Args:
+        analyzed: The text.
+
+    Returns:
+        As `telling_terms`.
+    """
     function_stems = {stem for word in set(analyzed.coarse) if is_stop_word(word) for stem in _stems(word)}
     return frozenset(term for term in analyzed.fine if not is_stop_word(term) and term not in function_stems)
 

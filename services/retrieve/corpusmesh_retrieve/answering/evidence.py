@@ -24,6 +24,7 @@ def evidence_of(outcome: SearchOutcome, *, max_count: int) -> list[Evidence]:
 def _piece(item: RankedCandidate, outcome: SearchOutcome) -> Evidence:
     record = item.candidate.record
     text = outcome.compressed.get(record.record_id, record.text)
+    is_indexed = text is record.text and not item.merged_record_ids
     token_count = record.token_count
     if text is not record.text and record.text:
         token_count = max(1, round(token_count * len(text) / len(record.text)))
@@ -40,6 +41,8 @@ def _piece(item: RankedCandidate, outcome: SearchOutcome) -> Evidence:
         score=item.similarity,
         cosine=item.explanation.vector.raw,
         url=url,
+        # What stands in the index is analysed already; what was joined or shortened since is not.
+        terms=tuple(item.candidate.content_terms.split()) if is_indexed else (),
     )
 
 
