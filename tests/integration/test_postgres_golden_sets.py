@@ -3,13 +3,17 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from pyroaring import BitMap
 
 from corpusmesh_adapters.postgres import PostgresEvaluationStore, PostgresGoldenSetStore
 from corpusmesh_adapters.postgres import golden_sets as module
 from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import AlreadyExistsError, FailedPreconditionError, NotFoundError
 from corpusmesh_core.evaluation import GoldItem
+from corpusmesh_core.orchestration.transitions import SKIP_PUBLISH_GATE
+from corpusmesh_core.orchestration.values import PartFailure, RunState, Stage
 from corpusmesh_core.ports.golden_sets import GoldenQuestion
+from corpusmesh_core.ports.work import StageOutcome
 from corpusmesh_core.tenancy import Identity, Role
 from corpusmesh_core.tenancy.values import Permission
 from tests.support.metadata import POSTGRES_DSN, Metadata, fresh_metadata, member, upload
@@ -184,3 +188,39 @@ async def test_the_newest_evaluations_are_kept_and_listed_first(
         await evaluations.get(owner, "kb", "g", ids[-1])
     with pytest.raises(NotFoundError):
         await evaluations.add(owner, "kb", "h", snapshot_id=0, results={})
+
+
+async def test_what_would_be_published_is_told_without_publishing_it(metadata: Metadata, owner: Identity) -> None:
+    first = (await metadata.ingest(owner, "kb", [upload("a.txt", "one"), upload("b.txt", "two")])).versions
+    await metadata.work_off(owner.tenant_id)
+    again = await metadata.ingest(owner, "kb", [upload("a.txt", "three")])
+    (waiting,) = again.versions
+    held = await metadata.work_off(owner.tenant_id, until=Stage.PUBLISH)
+    assert len(held) == 1
+    candidate = await metadata.snapshots.plan_candidate(owner.tenant_id, "kb", [waiting.ordinal])
+    a, b = (next(row.ordinal for row in first if row.display_name == name) for name in ("a.txt", "b.txt"))
+    assert set(BitMap.deserialize(candidate)) == {waiting.ordinal, b}
+    assert await metadata.published(owner, "kb") == {a, b}
+    today = await metadata.snapshots.plan_candidate(owner.tenant_id, "kb", [])
+    assert set(BitMap.deserialize(today)) == {a, b}
+
+
+async def test_a_part_that_a_gate_held_up_is_published_by_a_retry_that_leaves_it_alone(
+    metadata: Metadata, owner: Identity
+) -> None:
+    result = await metadata.ingest(owner, "kb", [upload("a.txt")])
+    (message,) = await metadata.work_off(owner.tenant_id, until=Stage.PUBLISH)
+    claim = await metadata.claim(message)
+    failure = PartFailure(result.versions[0].ordinal, "PUBLISH_GATE_FAILED", "mrr would be 0.1")
+    await metadata.queue.complete(claim, StageOutcome(failures=(failure,)))
+    await metadata.work_off(owner.tenant_id)
+    failed = await metadata.runs.get(owner, "kb", result.run_id)
+    assert failed.run.state is RunState.FAILED
+    assert await metadata.published(owner, "kb") == set()
+    _, count = await metadata.runs.retry(owner, "kb", result.run_id, skip_publish_gate=True)
+    assert count == 1
+    (message,) = await metadata.work_off(owner.tenant_id, until=Stage.PUBLISH)
+    claim = await metadata.claim(message)
+    assert claim.payload == {SKIP_PUBLISH_GATE: "owner"}
+    await metadata.finish(claim)
+    assert await metadata.published(owner, "kb") == {result.versions[0].ordinal}
