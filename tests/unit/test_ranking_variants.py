@@ -172,7 +172,7 @@ def test_trust_lowers_what_a_variant_may_lift() -> None:
 
 def test_a_variant_is_trusted_by_how_near_it_is_to_the_question() -> None:
     scale = VectorScale(floor=0.7, cross_script_gain=0.05)
-    trusts = [trust_in(cosine, is_cross_script=False, scale=scale) for cosine in (0.5, 0.72, 0.76, 0.78, 0.81, 1.0)]
+    trusts = [trust_in(cosine, is_cross_script=False, scale=scale) for cosine in (0.5, 0.72, 0.76, 0.79, 0.83, 1.0)]
     assert trusts == sorted(trusts)
     assert trusts[0] == trusts[1] == LEAST_TRUST
     assert LEAST_TRUST < trusts[3] < 1.0

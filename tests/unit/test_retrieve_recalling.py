@@ -329,3 +329,19 @@ async def test_a_question_of_any_shape_finds_something_or_nothing(query: str, mo
             assert bench.index.calls == []
             assert bench.embedder.calls == []
             assert outcome.ranked == ()
+
+
+@pytest.mark.parametrize(
+    ("origin", "lifts"),
+    [(VariantOrigin.REWRITE, False), (VariantOrigin.HOP, True), (VariantOrigin.PART, True)],
+)
+async def test_a_rewrite_that_is_about_something_else_lifts_little_and_a_hop_may_lead_away(
+    origin: VariantOrigin, *, lifts: bool
+) -> None:
+    bench = Bench()
+    outcome = await bench.search("ferry")
+    # The stand-in model puts texts apart by their length: this one is at a right angle to the question.
+    far = QueryVariant(("tram leaves nine " * 10)[:162], origin, 0.9)
+    further = await bench.searcher.recall_more(bench.call, outcome, [far])
+    [tram] = [item for item in further if item.candidate.record.record_id == "1-1"]
+    assert (tram.explanation.variant == 1) is lifts

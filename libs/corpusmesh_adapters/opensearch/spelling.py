@@ -21,7 +21,8 @@ _LOG = structlog.get_logger("corpusmesh.opensearch")
 _MAX_AGE_SECONDS = 60.0
 _MAX_WORD_COUNT = 50_000
 _MAX_WORDS = 16
-_LEAST_LENGTH = 4
+_LEAST_LENGTH = 5
+"""A shorter stem has too many neighbours: BAIS is neither bias nor basis."""
 _FIELD = "content_fine"
 _NAME = "spelling"
 

@@ -17,9 +17,9 @@ from corpusmesh_core.text import QueryTerms
 LEAST_TRUST: Final = 0.3
 """Trust in a variant that is as far from the question as any other question is."""
 _FOREIGN = 0.13
-_RELATED = 0.33
-"""Scaled cosines: other questions of 2wiki, mh_small and xling are within 0.1..0.35 of a question, its translations and
-nine of ten of its parts above 0.33 (bench/recall_study.py)."""
+_RELATED = 0.4
+"""Scaled cosines: another question of 2wiki, mh_small or xling has 0.1 to 0.35 with a question, nineteen of twenty
+translations have more than 0.4 (docs/adr/0011-variants-and-derived.md)."""
 _GOOD_HIT = 0.5
 """Similarity from which the best record of the question itself keeps its place."""
 _STEP = 1e-6

@@ -18,7 +18,7 @@ from corpusmesh_core.ports.index import (
     Reference,
     WordMatching,
 )
-from corpusmesh_core.query import QueryVariant, SearchMode
+from corpusmesh_core.query import QueryVariant, SearchMode, VariantOrigin
 from corpusmesh_core.ranking import (
     RankedCandidate,
     VariantCandidates,
@@ -46,6 +46,8 @@ _EMBED_SHARE_OF_DEADLINE = 0.4
 """Of the caller's time; the rest is for the full-text search, which must not fail because the model is slow."""
 _MAX_EMBEDDED_CHARACTERS = MAX_TEXT_BYTES // 4
 _NO_TERMS = analyze_query("")
+_LED_AWAY = frozenset({VariantOrigin.HOP, VariantOrigin.PART})
+"""Origins whose texts are about something else than the question by design: names that it does not know yet."""
 _DERIVED = -1
 _TITLE_WINDOW = 24
 """Records that names lead to; more are no better on the evaluation sets (16 to 64 measured) and cost their content."""
@@ -330,7 +332,7 @@ def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
     """
     options = outcome.plan.ranking_options()
     known = [
-        (terms, variant.weight, _trust(outcome, terms, vector, options.scale))
+        (terms, variant.weight, 1.0 if variant.origin in _LED_AWAY else _trust(outcome, terms, vector, options.scale))
         for variant, vector in zip(outcome.variants, outcome.variant_vectors, strict=True)
         for terms in [terms_of(outcome, variant)]
     ]
