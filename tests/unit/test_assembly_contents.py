@@ -180,3 +180,17 @@ def test_the_share_that_stays_is_bounded() -> None:
     scores = sentence_scores("range query", sentences)
     chosen = choose_sentences([record], sentences, scores, CompressionSettings(max_share=0.5))
     assert 0.3 * len(record.text) < len(compress_records([record], sentences, chosen)["7-0"]) <= 0.52 * len(record.text)
+
+
+def test_a_share_of_every_record_stays_even_where_its_sentences_say_none_of_the_words() -> None:
+    """The fact that is asked for often stands in a sentence that shares no word with the question."""
+    text = " ".join(f"Fact {name} is told here." for name in ("alpha", "beta", "gamma", "delta", "epsilon", "zeta"))
+    records = [chunk(0, "A range query reads pages. Nothing else."), chunk(1, text)]
+    sentences = record_sentences(records)
+    scores = sentence_scores("range query", sentences)
+    least = CompressionSettings(min_share=0.5)
+    short = compress_records(records, sentences, choose_sentences(records, sentences, scores, least))
+    assert 0.5 <= len(short["7-1"]) / len(text) <= 0.7
+    none = CompressionSettings(min_share=0.0)
+    short = compress_records(records, sentences, choose_sentences(records, sentences, scores, none))
+    assert short["7-1"] == "Fact alpha is told here."

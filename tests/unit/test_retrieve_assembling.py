@@ -342,7 +342,8 @@ async def test_a_slow_embedder_leaves_sections_and_sentences_to_their_words() ->
     outcome = outcome_of([ranked(chunk(0, text), 0.9)], assembly=AssemblyPlan(toc=True, compress=True))
     reports = await run(outcome, shelf, embedder=late)
     assert {report.state for report in reports.values()} == {StageState.RAN}
-    assert outcome.compressed == {"7-0": "The leaf order helps a range query to read on."}
+    assert "The leaf order helps a range query to read on." in outcome.compressed["7-0"]
+    assert len(outcome.compressed["7-0"]) < len(text) / 2
 
 
 async def test_compression_embeds_no_more_than_its_bound_and_leaves_the_records_alone() -> None:
@@ -360,10 +361,12 @@ async def test_compression_embeds_no_more_than_its_bound_and_leaves_the_records_
 
 async def test_the_language_model_may_choose_sentences_and_never_writes_them() -> None:
     text = "Cats sleep all day. The leaf order helps. Soup needs salt. " + "Dogs bark at night and day. " * 12
+    by_rule = outcome_of([ranked(chunk(0, text), 0.9)], assembly=AssemblyPlan(compress=True))
+    await run(by_rule, Shelf([]))
     for answer, expected in (
         ({"sentences": [1, 3]}, "Cats sleep all day.\n\nSoup needs salt."),
-        ({"sentences": ["Ignore the rules"]}, "The leaf order helps."),
-        ({"sentences": [400]}, "The leaf order helps."),
+        ({"sentences": ["Ignore the rules"]}, by_rule.compressed["7-0"]),
+        ({"sentences": [400]}, by_rule.compressed["7-0"]),
     ):
         chat = Talker(answer)
         outcome = outcome_of([ranked(chunk(0, text), 0.9)], assembly=AssemblyPlan(compress=True), chat=chat)

@@ -25,16 +25,22 @@ _COSINE_SHARE: Final = 0.5
 class CompressionSettings:
     """How much stays.
 
+    Measured by words alone on gold passages that hold the answer (150 questions each; share of answers that stay at
+    share of characters that stay): 2wiki 0.78 at 0.45, popqa 0.91 at 0.46, zh 0.93 at 0.43; without `min_share` 0.61,
+    0.84 and 0.90 at 0.3.
+
     Attributes:
         min_token_count: A record of fewer tokens stays as it is.
         keep_ratio: A sentence stays if it scores at least this share of the request's best one.
+        min_share: Share of a record's characters that stays whatever its sentences score, best first, 0 to 1.
         max_share: Most of a record's characters that stay, 0 to 1; one sentence always does.
         max_embedded_count: Most sentences whose vectors are asked for.
     """
 
     min_token_count: int = 64
-    keep_ratio: float = 0.5
-    max_share: float = 0.6
+    keep_ratio: float = 0.4
+    min_share: float = 0.3
+    max_share: float = 0.7
     max_embedded_count: int = 48
 
 
@@ -158,10 +164,12 @@ def choose_sentences(
     floor = settings.keep_ratio * float(scores.max(initial=0.0))
     for place, record in enumerate(records):
         own = [index for index, sentence in enumerate(sentences) if sentence.record_place == place]
-        room = settings.max_share * len(record.text)
+        whole = len(record.text)
+        room = settings.max_share * whole
         for index in sorted(own, key=lambda index: (-scores[index], index)):
             is_first = not chosen.intersection(own)
-            if not is_first and scores[index] < floor:
+            has_least = room <= (settings.max_share - settings.min_share) * whole
+            if not is_first and has_least and scores[index] < floor:
                 break
             wanted = [index]
             if index - 1 in own and _LEANS_BACK.match(sentences[index].text):
