@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from corpusmesh_adapters.models.rerank_http import HttpRerankBackend, RerankEndpoint
 from corpusmesh_adapters.models.rerank_onnx import OnnxRerankBackend
 from corpusmesh_adapters.peers import GrpcEmbedder
+from corpusmesh_app.settings import MeshSettings
+from corpusmesh_app.wiring import rerank_backend
 from corpusmesh_core.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
@@ -233,6 +235,26 @@ def test_a_model_that_is_not_whole_or_gives_something_else_is_refused(tmp_path: 
     (directory / "tokenizer.json").unlink()
     with pytest.raises(FailedPreconditionError):
         OnnxRerankBackend(directory, thread_count=1)
+
+
+def test_the_settings_of_a_mesh_make_the_backend(tmp_path: Path) -> None:
+    def made(**fields: object) -> RerankBackend | None:
+        return rerank_backend(MeshSettings(embed=EmbedSettings(**fields)))  # type: ignore[arg-type]
+
+    assert made() is None
+    directory = write_rerank_model(tmp_path / "overlap")
+    local = made(rerank_model_directory=directory, thread_count=1)
+    assert local is not None
+    assert local.model.name == "overlap"
+    with StubReranker() as stub:
+        for protocol, path in (("cohere", "documents"), ("tei", "texts")):
+            endpoint = {"base_url": stub.base_url, "model": "m", "protocol": protocol, "max_passage_characters": 100}
+            remote = made(rerank=endpoint)
+            assert remote is not None
+            remote.score("a", ["b" * 500])
+            assert stub.requests[-1][path] == ["b" * 100]
+    with pytest.raises(FailedPreconditionError, match=r"embed\.rerank\.model"):
+        made(rerank={"base_url": "http://127.0.0.1:1"})
 
 
 def test_settings_that_do_not_fit_together_are_named() -> None:

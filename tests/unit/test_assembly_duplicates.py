@@ -66,7 +66,14 @@ def test_years_that_differ_make_another_statement_in_chinese_too() -> None:
     )
     assert _near(text, text.replace("2019", "2020")) == []
     assert _near(text, text.replace("保持稳定", "没有稳定")) == []
+    assert _near(text, text.replace("国内", "海外")) == []
     assert len(_near(text, text + "好")) == 1
+
+
+def test_another_name_makes_another_statement() -> None:
+    text = LONG.replace("a clustered index", "the Grant County index")
+    assert _near(text, text.replace("Grant", "Kingfisher")) == []
+    assert len(_near(text, f"{text} once")) == 1
 
 
 def test_vectors_decide_and_where_there_are_none_a_stricter_share_of_words_does() -> None:

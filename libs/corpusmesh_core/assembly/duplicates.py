@@ -1,8 +1,8 @@
 """Hits whose text is that of a better one: the same but for case and punctuation, or nearly the same.
 
 Nearly the same is said with care: a number, a name or a "not" makes another statement of two texts that are alike in
-all else. So two texts must share nearly all their terms, hold the same numbers, differ in no negation, and lie close in
-the embedding space.
+all else (lists of the monuments of two counties differ in one word). So two texts must share nearly all their terms,
+hold the same numbers and capitalised words, differ in no negation, and lie close in the embedding space.
 """
 
 import math
@@ -18,12 +18,13 @@ from corpusmesh_core.assembly.ordering import DUPLICATE_OF_BETTER, arranged, dro
 from corpusmesh_core.citation.weights import numbers_of
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import RecordKind
-from corpusmesh_core.text import normalize
+from corpusmesh_core.text import Script, normalize, script_of
 
 _SQUEEZE: Final = re.compile(r"[\W_]+")
 _NEGATION: Final = re.compile(
     r"^(?:no|not|never|without|nor|none|cannot|un\w+|non\w*|\w+n[’']t|\w*[不没無无非未否勿別别]\w*)$"
 )
+_NAME: Final = re.compile(r"\b[A-Z]\w+")
 _ENDING_CHARACTERS: Final = 96
 _ENDING_LETTERS: Final = 16
 _UNREAD_KINDS: Final = frozenset({RecordKind.PAGE_IMAGE})
@@ -101,7 +102,7 @@ def near_pairs(
                 continue
             common = len(terms[one] & terms[other])
             overlap = common / (size + len(terms[other]) - common)
-            if overlap >= settings.min_overlap and _says_the_same(kept[one], kept[other], terms[one] ^ terms[other]):
+            if overlap >= settings.min_overlap and _says_the_same(kept[one], kept[other], terms[one], terms[other]):
                 pairs.append((min(one, other), max(one, other), overlap))
     return sorted(pairs)
 
@@ -186,7 +187,12 @@ def _can_be_close(one: RankedCandidate, other: RankedCandidate, min_cosine: floa
     return apart <= math.acos(min_cosine) + 1e-3
 
 
-def _says_the_same(one: RankedCandidate, other: RankedCandidate, differing: frozenset[str]) -> bool:
-    if any(_NEGATION.match(term) for term in differing):
+def _says_the_same(one: RankedCandidate, other: RankedCandidate, first: frozenset[str], second: frozenset[str]) -> bool:
+    if any(_NEGATION.match(term) for term in first ^ second):
         return False
-    return numbers_of(normalize(one.candidate.record.text)) == numbers_of(normalize(other.candidate.record.text))
+    # Without capitals a name cannot be told from a word, so nothing may stand in the place of something else.
+    if script_of(sorted(first)) is not Script.SPACED and not (first <= second or second <= first):
+        return False
+    texts = [one.candidate.record.text, other.candidate.record.text]
+    names = [frozenset(_NAME.findall(text)) for text in texts]
+    return names[0] == names[1] and numbers_of(normalize(texts[0])) == numbers_of(normalize(texts[1]))
