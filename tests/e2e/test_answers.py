@@ -154,6 +154,7 @@ async def test_a_thorough_plan_does_not_wait_for_a_model_step_by_step(
     summary = pieces[-1].summary
     assert summary.method == answer_pb.AnswerSummary.METHOD_EXTRACTIVE
     assert any("did not answer" in note for note in summary.notes)
-    assert "512 MiB" in summary.text
+    assert "limit" in summary.text
+    assert summary.citations
     # Steps that run side by side may each have asked before the first one was lost.
-    assert len(chat.requests) <= 4
+    assert len(chat.requests) <= 6

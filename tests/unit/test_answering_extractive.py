@@ -101,6 +101,17 @@ def test_the_same_sentence_from_two_sources_is_quoted_once() -> None:
     assert given_answer.text.count("512 MiB") == 1
 
 
+def test_what_only_says_the_question_again_is_not_quoted_but_for_a_yes() -> None:
+    echo = Evidence("echo", "Upload limit for each file.", "echo.md", 9)
+    fact = Evidence("fact", "The upload limit is 512 MiB for each file.", "fact.md", 9)
+    evidence = label_evidence([echo, fact], rng=np.random.default_rng(0))
+    sentences = candidate_sentences(evidence)
+    asked = compose_answer("What is the upload limit for each file?", evidence, sentences)
+    assert asked.quotations[0].text == fact.text
+    yes = compose_answer("Is there an upload limit for each file?", evidence, sentences)
+    assert yes.quotations[0].text == echo.text
+
+
 def test_headings_questions_and_fragments_are_no_candidates() -> None:
     piece = Evidence(
         "1", "Uploads\nWhat is the limit?\n# Heading\nok\nThe limit is 512 MiB.", "a", 9, heading_path=("Uploads",)

@@ -23,6 +23,7 @@ _IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
 _BLANKS = re.compile(r"[ \t\u00a0]*\s[ \t\u00a0]*")
 _HEADING_SHARE = 0.5
 _RANK_SHARE = 0.1
+_ECHO_WEIGHT = 0.5
 _MIN_CHARACTERS = 10
 _MIN_WORDS = 5
 _MAX_HEADING_CHARACTERS = 60
@@ -254,6 +255,10 @@ class _Ranking:
         self._scores = np.array(
             [covered(sentence, text) for sentence, text in zip(sentences, texts, strict=True)]
         ) + _RANK_SHARE / (1 + ranks)
+        # What only says the question again answers nothing, but for a question that is answered by a yes.
+        self._weights = np.array(
+            [_ECHO_WEIGHT if terms <= wording.terms and not wording.asks_yes_or_no else 1.0 for terms in self._terms]
+        )
 
     def add_cosines(self, cosines: NDArray[np.float32]) -> None:
         self._cosines = cosines
@@ -273,13 +278,14 @@ class _Ranking:
         return [replace(piece, cosine=best.get(position)) for position, piece in enumerate(self._evidence)]
 
     def pick(self, max_count: int) -> tuple[CandidateSentence, ...]:
-        order = np.argsort(-self._scores, kind="stable")
-        floor = self._settings.keep_ratio * float(self._scores[order[0]])
+        scores = self._scores * self._weights
+        order = np.argsort(-scores, kind="stable")
+        floor = self._settings.keep_ratio * float(scores[order[0]])
         picked: list[int] = []
         length = 0
         for index in (int(position) for position in order):
             size = len(self._sentences[index].text)
-            if len(picked) == max_count or self._scores[index] < floor:
+            if len(picked) == max_count or scores[index] < floor:
                 break
             if picked and length + size > self._settings.max_characters:
                 continue

@@ -1,5 +1,6 @@
 """How much of a question's wording a text has, small differences of spelling and form forgiven."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -14,11 +15,18 @@ _RELATED_CREDIT = 0.5
 _ALTERNATIVE_CREDIT = 0.9
 
 
+_YES_OR_NO = re.compile(
+    r"^\W*(?:is|are|was|were|am|do|does|did|can|could|has|have|had|will|would|should|may|might|must)\b|吗|是否|是不是|有没有|能不能",
+    re.IGNORECASE,
+)
+
+
 class Wording:
     """The telling terms of one question.
 
     Attributes:
         terms: Stems and character pairs without function words.
+        asks_yes_or_no: Whether a yes could answer it.
     """
 
     def __init__(self, question: str, alternatives: Sequence[Alternative] = ()) -> None:
@@ -30,6 +38,7 @@ class Wording:
         """
         self._alternatives = tuple(alternatives)
         self.terms = telling_terms(question)
+        self.asks_yes_or_no = _YES_OR_NO.search(question) is not None
         words = analyze(question).coarse
         self._joined = {
             one + other: _own_terms(one) | _own_terms(other)
