@@ -8,7 +8,8 @@ from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
 from corpusmesh_runtime.context import CallContext
 
-_MAX_PARENTS = 48
+_MAX_PARENTS = 32
+"""Families that are read: their texts are long, and few callers look beyond."""
 
 
 class ParentStage:
