@@ -304,8 +304,8 @@ async def test_records_are_recalled_by_a_name_in_their_title_and_scored_by_the_q
         assert (item.lexical_score, item.cosine) == pytest.approx(expected[item.record.record_id])
     [narrow] = await index.search(tenant_id, _SPACE.space_id, [replace(named, window=1)], timeout_seconds=_SECONDS)
     assert [item.record.record_id for item in narrow.items] == ["exact"], "the title that is the name goes first"
+    too_many = replace(asked, titles=(("a",),) * 129)
     with pytest.raises(InvalidArgumentError, match="titles"):
-        too_many = replace(asked, titles=(("a",),) * 129)
         await index.search(tenant_id, _SPACE.space_id, [too_many], timeout_seconds=_SECONDS)
 
 
