@@ -202,6 +202,13 @@ async def test_stream_is_json_lines_by_default_and_events_where_asked_for(http: 
     assert [(block["id"], block["event"]) for block in blocks] == [("1", "textDelta"), ("2", "summary")]
     assert json.loads(blocks[0]["data"])["textDelta"] == "about 一\n\nsecond line"
     assert json.loads(blocks[1]["data"])["summary"]["text"] == "done"
+    researched = await http.post(
+        "/v1/questions:research", json={"question": "why?"}, headers={"Accept": "text/event-stream"}
+    )
+    assert [line for line in researched.text.splitlines() if line.startswith("event")] == [
+        "event: progress",
+        "event: summary",
+    ]
     watched = await http.get("/v1/knowledgeBases/a/runs/r:watch", headers={"Accept": "text/event-stream"})
     assert [line for line in watched.text.splitlines() if not line.startswith("data")] == [
         "id: 1",

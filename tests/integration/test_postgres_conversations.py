@@ -83,7 +83,8 @@ async def say(
     )
     async with Conversations(tools).turn(calling(identity), request, ()) as turn:
         records = {f"r{ordinal}": record(ordinal, f"r{ordinal}") for ordinal in ordinals}
-        turn.found(AnswerOrigin(("kb",), records, from_history=more.get("from_history", False)))
+        base = more.get("base", "kb")
+        turn.found(AnswerOrigin((base,), records, from_history=more.get("from_history", False)))
         turn.finish(summary(answer, *records))
     return tuple(past.text for past in turn.history)
 
@@ -285,12 +286,17 @@ async def test_an_answer_that_a_former_one_had_a_part_in_is_kept_back_with_it(
     name = (await handlers.CreateConversation(pb.CreateConversationRequest(), None)).name
     await say(tools, viewer, name, "who?", "the secret name", first)
     await say(tools, viewer, name, "and she?", "repeats the secret name", second, from_history=True)
+    await metadata.knowledge_base(owner, "other")
+    await say(tools, viewer, name, "again?", "and again the name", from_history=True, base="other")
+    calling(viewer)
+    before = await handlers.ListMessages(pb.ListMessagesRequest(parent=name), None)
+    assert not any(message.withheld for message in before.messages)
     await metadata.documents.update(
         owner, "kb", upload("a.txt").document_id, acl=[AclEntry("user", "somebody", "allow")]
     )
     calling(viewer)
     listed = await handlers.ListMessages(pb.ListMessagesRequest(parent=name), None)
-    assert [message.withheld for message in listed.messages] == [False, True, False, True]
+    assert [message.withheld for message in listed.messages] == [False, True, False, True, False, True]
 
 
 async def test_an_answer_of_a_document_that_is_deleted_meanwhile_is_not_kept(

@@ -32,16 +32,31 @@ class PastMessage:
         is_user: Whether the user said it.
         text: What was said.
         sources: Ordinals that it was made from.
+        knowledge_base_ids: Knowledge bases of those.
     """
 
     is_user: bool
     text: str
     sources: tuple[int, ...] = ()
+    knowledge_base_ids: tuple[str, ...] = ()
 
 
-def select_history(
-    newest_first: Sequence[PastMessage], bounds: HistoryBounds
-) -> tuple[tuple[PastTurn, ...], tuple[int, ...]]:
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a question is continued from.
+
+    Attributes:
+        turns: Turns, oldest first.
+        sources: Ordinals that they were made from, ascending.
+        knowledge_base_ids: Knowledge bases of those, in order.
+    """
+
+    turns: tuple[PastTurn, ...] = ()
+    sources: tuple[int, ...] = ()
+    knowledge_base_ids: tuple[str, ...] = ()
+
+
+def select_history(newest_first: Sequence[PastMessage], bounds: HistoryBounds) -> History:
     """Select the history of a question.
 
     Args:
@@ -49,11 +64,11 @@ def select_history(
         bounds: How much.
 
     Returns:
-        Turns, oldest first, and the ordinals that they were made from, ascending. The oldest turn may be cut at its
-        end, where a useful part of it is left.
+        The history; its oldest turn may be cut at its end, where a useful part of it is left.
     """
     turns: list[PastTurn] = []
     sources: set[int] = set()
+    knowledge_base_ids: set[str] = set()
     room = bounds.max_tokens
     for message in newest_first:
         if not message.text.strip():
@@ -70,4 +85,5 @@ def select_history(
         room -= count
         turns.append(PastTurn(message.is_user, text))
         sources.update(message.sources)
-    return tuple(reversed(turns)), tuple(sorted(sources))
+        knowledge_base_ids.update(message.knowledge_base_ids)
+    return History(tuple(reversed(turns)), tuple(sorted(sources)), tuple(sorted(knowledge_base_ids)))

@@ -18,11 +18,10 @@ from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError
 from corpusmesh_core.ports.conversations import AcceptedQuestion, KeptAnswer
 from corpusmesh_core.records import Record
 from corpusmesh_retrieve.conversing.handlers import ConversationTools
-from corpusmesh_retrieve.conversing.history import select_history
+from corpusmesh_retrieve.conversing.history import History, select_history
 from corpusmesh_retrieve.conversing.names import conversation_id_of
 from corpusmesh_retrieve.conversing.visible import VisibleSources
 from corpusmesh_retrieve.convert import history_of
-from corpusmesh_retrieve.outcome import PastTurn
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 
@@ -54,19 +53,16 @@ class ConversationTurn:
         knowledge_base_ids: What is asked: the request's knowledge bases, else the conversation's, else none.
     """
 
-    def __init__(
-        self, knowledge_base_ids: Sequence[str], history: Sequence[PastTurn], history_sources: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, knowledge_base_ids: Sequence[str], history: History) -> None:
         """Create the turn.
 
         Args:
             knowledge_base_ids: What is asked.
-            history: Turns before it, oldest first.
-            history_sources: Ordinals that those turns were made from.
+            history: What came before it.
         """
         self.knowledge_base_ids = tuple(knowledge_base_ids)
-        self.history = tuple(history)
-        self._history_sources = tuple(history_sources)
+        self.history = history.turns
+        self._past = history
         self._origin = AnswerOrigin()
         self._texts: list[str] = []
         self._summary: pb.AnswerSummary | None = None
@@ -108,12 +104,14 @@ class ConversationTurn:
             cited = {citation.hit.record_id for citation in summary.citations}
             records = {record_id: record for record_id, record in records.items() if record_id in cited}
         sources = {int(source) for record in records.values() for source in record.sources}
+        knowledge_base_ids = self._origin.knowledge_base_ids
         if self._origin.from_history:
-            sources.update(self._history_sources)
+            sources.update(self._past.sources)
+            knowledge_base_ids = tuple(dict.fromkeys((*knowledge_base_ids, *self._past.knowledge_base_ids)))
         return KeptAnswer(
             text=_without_nul(summary.text if summary is not None else "".join(self._texts)),
             citations=tuple(_shape_of(citation) for citation in summary.citations) if summary is not None else (),
-            knowledge_base_ids=self._origin.knowledge_base_ids,
+            knowledge_base_ids=knowledge_base_ids,
             sources=tuple(sorted(sources)),
             is_whole=summary is not None,
         )
@@ -151,7 +149,7 @@ class Conversations:
             InvalidArgumentError: If the request names a conversation and a history, or a name is malformed.
         """
         if not request.conversation:
-            yield ConversationTurn(knowledge_base_ids, history_of(request.history))
+            yield ConversationTurn(knowledge_base_ids, History(history_of(request.history)))
             return
         if request.history:
             raise InvalidArgumentError(
@@ -179,8 +177,8 @@ class Conversations:
             call.identity, conversation_id, accepted.position, max(1, bounds.max_turns)
         )
         visible = VisibleSources(self._snapshots, call.identity)
-        history, sources = select_history([await visible.past_message(row) for row in rows], bounds)
-        return ConversationTurn(tuple(knowledge_base_ids) or accepted.knowledge_base_ids, history, sources)
+        history = select_history([await visible.past_message(row) for row in rows], bounds)
+        return ConversationTurn(tuple(knowledge_base_ids) or accepted.knowledge_base_ids, history)
 
     async def _keep(
         self, call: CallContext, conversation_id: str, accepted: AcceptedQuestion, turn: ConversationTurn

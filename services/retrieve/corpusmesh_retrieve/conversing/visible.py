@@ -51,7 +51,7 @@ class VisibleSources:
             It, without text where it must not be shown.
         """
         text = message.text if await self.may_show(message) else ""
-        return PastMessage(message.is_user, text, message.sources)
+        return PastMessage(message.is_user, text, message.sources, message.knowledge_base_ids)
 
     async def _permitted(self, knowledge_base_id: str) -> BitMap:
         if knowledge_base_id not in self._bitmaps:
