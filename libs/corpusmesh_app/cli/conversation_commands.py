@@ -1,6 +1,5 @@
 """`corpusmesh conversations …` and `corpusmesh chat`."""
 
-import asyncio
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -162,6 +161,8 @@ async def _next_question(*, is_shown: bool) -> str:
 
 
 async def _read_line() -> str:
+    import asyncio
+
     if sys.stdin.isatty():
         # Waits in the loop, so that an interrupt ends it at once; a terminal is readable when a line is complete.
         loop, readable = asyncio.get_running_loop(), asyncio.Event()
