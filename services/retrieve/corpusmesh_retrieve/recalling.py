@@ -226,19 +226,22 @@ class Recaller:
             titles: Names as their fine terms; of more than MAX_TITLES, the first.
 
         Returns:
-            What was found, scored against the question.
+            What was found and the question itself had not found, scored against the question.
         """
         wanted = tuple(titles[:MAX_TITLES])
-        views = [view for view in outcome.views if wanted and not view.visibility.is_empty]
-        found = await asyncio.gather(*(self._titled(call, outcome, view, wanted) for view in views))
+        places = [place for place, view in enumerate(outcome.views) if wanted and not view.visibility.is_empty]
+        found = await asyncio.gather(*(self._titled(call, outcome, outcome.views[place], wanted) for place in places))
         options = outcome.plan.ranking_options()
-        return in_order(
-            [
-                item
-                for part in found
-                for item in rank_candidates(part, outcome.terms, options, rank_features=outcome.rank_features)
-            ]
-        )
+        further: list[RankedCandidate] = []
+        for place, part in zip(places, found, strict=True):
+            first = outcome.found[place][0] if outcome.found else Candidates(())
+            known = {item.record.record_id for item in first.items}
+            new = tuple(item for item in part.items if item.record.record_id not in known)
+            # Among those of the first search: across scripts a similarity is an estimate from the others.
+            everything = replace(part, items=(*first.items, *new))
+            ranked = rank_candidates(everything, outcome.terms, options, rank_features=outcome.rank_features)
+            further += [item for item in ranked if item.candidate.record.record_id not in known]
+        return in_order(further)
 
     async def _titled(
         self, call: CallContext, outcome: SearchOutcome, view: SpaceView, titles: tuple[tuple[str, ...], ...]
