@@ -1,12 +1,13 @@
 """`corpusmesh search` and `corpusmesh ask`."""
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from corpusmesh_app.cli.command import command
+from corpusmesh_app.cli.explanations import print_explanation, print_stages, print_understanding
 from corpusmesh_app.cli.output import plain
 from corpusmesh_app.cli.session import Session
 from corpusmesh_core.errors import InternalError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from corpusmesh.retrieve.v1.answer_service_pb2 import AnswerSummary
-    from corpusmesh.retrieve.v1.retrieval_service_pb2 import Explanation, RetrievalPlan, SearchChunksResponse, SearchHit
+    from corpusmesh.retrieve.v1.retrieval_service_pb2 import RetrievalPlan, SearchChunksResponse, SearchHit
     from corpusmesh_app.cli.shapes import Shape
     from corpusmesh_client import CorpusMeshClient
 
@@ -23,12 +24,11 @@ _PASSAGE_CHARACTERS = 400
 _PAGE_SIZE = 200
 _MARKER = re.compile(r"\[ID:\d+\]")
 
-KnowledgeBases = Annotated[list[str], typer.Option("--kb", help="Knowledge base; may be given several times.")]
 OptionalKnowledgeBases = Annotated[
     list[str] | None,
     typer.Option(
         "--kb",
-        help="Knowledge base; may be given several times. Without one, those of the conversation, else the mesh picks.",
+        help="Knowledge base; may be given several times. Without one the mesh picks.",
     ),
 ]
 Plan = Annotated[
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 async def search(
     session: Session,
     text: Annotated[str, typer.Argument(help="Question or words.")],
-    knowledge_bases: KnowledgeBases,
+    knowledge_bases: OptionalKnowledgeBases = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=1000, help="Hits.")] = 10,
     plan: Plan = "",
     explain: Annotated[bool, typer.Option("--explain", help="Show every candidate, score and stage.")] = False,
@@ -65,7 +65,7 @@ async def search(
 
     wanted = parse_plan(plan)
     async with session.client() as client:
-        names = await resolve_names(client, knowledge_bases)
+        names = await resolve_names(client, knowledge_bases or [])
         response = await _search_pages(client, names, text, wanted, top_k, explain=explain)
 
     def render(console: "Console") -> None:
@@ -75,8 +75,13 @@ async def search(
             console.print("Nothing found.")
         if response.unreachable:
             session.output.message(f"Did not answer: {', '.join(response.unreachable)}; the hits come from the others.")
+        print_understanding(
+            console, response.standalone_query, response.inferred_conditions, response.retrieval if explain else ""
+        )
+        if not names:
+            print_snapshots(console, response.snapshots)
         if response.HasField("explanation"):
-            _print_explanation(session, console, response.explanation)
+            print_explanation(session, console, response.explanation)
 
     session.output.result({"query": text, **search_shape(response)}, render)
 
@@ -104,6 +109,7 @@ async def ask(
         bool, typer.Option("--model-free", help="Answer with sentences of the evidence, without a language model.")
     ] = False,
     max_evidence_tokens: Annotated[int, typer.Option(help="Tokens of evidence; 0 for the default.")] = 0,
+    explain: Annotated[bool, typer.Option("--explain", help="Show every stage, and how sure the answer is.")] = False,
     conversation: Annotated[
         str, typer.Option(help='Conversation that question and answer are added to; "new" begins one.')
     ] = "",
@@ -129,8 +135,20 @@ async def ask(
 
     if continued:
         shape["conversation"] = continued
-        session.output.message(f"Conversation {continued}")
-    session.output.result(shape, lambda console: print_citations(console, summary))
+    searched = cast("list[str]", shape["snapshots"])
+
+    def render(console: "Console") -> None:
+        print_citations(console, summary)
+        if not (names or continued):
+            print_snapshots(console, searched)
+        if explain:
+            console.print(f"Confidence: {summary.confidence:.2f}")
+            print_understanding(console, "", [], summary.retrieval)
+            print_stages(session, console, summary.stages)
+        if continued:
+            session.output.message(f"Conversation {continued}")
+
+    session.output.result(shape, render)
 
 
 async def _conversation_name(client: "CorpusMeshClient", conversation: str, names: list[str]) -> str:
@@ -219,14 +237,26 @@ def print_citations(console: "Console", summary: "AnswerSummary") -> None:
         summary: The answer.
     """
     console.print()
-    if summary.abstained:
+    if summary.abstained and summary.method == summary.METHOD_MODEL:
         console.print("(The evidence does not carry an answer.)")
     for citation in summary.citations:
         console.print(f"[ID:{citation.marker}] {_where(citation.hit)}", style="bold")
         claim = _claim_before(summary.text, citation.marker)
         console.print(plain(f"    {passage_around(citation.hit.text, claim)}"))
+    print_understanding(console, summary.standalone_question, summary.inferred_conditions, "")
     for note in summary.notes:
         console.print(plain(f"Note: {note}"), style="dim")
+
+
+def print_snapshots(console: "Console", snapshots: Sequence[str]) -> None:
+    """Print which knowledge bases the mesh picked.
+
+    Args:
+        console: Where to.
+        snapshots: Names of the snapshots that were searched.
+    """
+    picked = ", ".join(name.split("/")[1] for name in snapshots)
+    console.print(plain(f"Picked: {picked or 'no knowledge base'}"), style="dim")
 
 
 def print_piece(text: str) -> None:
@@ -284,7 +314,9 @@ def _print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -
     console.print(
         f"   similarity {scores.similarity:.3f} (terms {scores.term_similarity:.3f}, vector "
         f"{scores.vector_similarity:.3f}, lexical {scores.lexical_score:.2f}; ranks lexical "
-        f"{scores.lexical_rank or '-'}, vector {scores.vector_rank or '-'})",
+        f"{scores.lexical_rank or '-'}, vector {scores.vector_rank or '-'}"
+        + (f"; reranked {scores.rerank_similarity:.3f}" if scores.HasField("rerank_similarity") else "")
+        + ")",
         style="dim",
     )
     boxes = "; ".join(
@@ -293,32 +325,15 @@ def _print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -
     console.print(
         plain(f"   {hit.kind} {hit.record_id} of {hit.place.version}" + (f"; {boxes}" if boxes else "")), style="dim"
     )
-    if hit.picture:
-        console.print(plain(f"   picture {hit.picture}"), style="dim")
+    for name, value in (
+        ("joined with", ", ".join(hit.merged_record_ids)),
+        ("led to by", ", ".join(hit.via_record_ids)),
+        ("picture", hit.picture),
+        ("address", hit.url),
+    ):
+        if value:
+            console.print(plain(f"   {name} {value}"), style="dim")
     text = hit.text if full else _shorten(hit.text)
     if text:
         console.print("\n".join(f"   {line}" for line in plain(text).splitlines()))
     console.print()
-
-
-def _print_explanation(session: Session, console: "Console", explanation: "Explanation") -> None:
-    stages = ", ".join(f"{stage.stage} {stage.duration_milliseconds:.1f} ms" for stage in explanation.stages)
-    console.print(plain(f"Stages: {stages}"))
-    console.print(plain(f"Terms: {', '.join(explanation.query_terms)}"))
-    console.print(f"Visible versions: {explanation.visible_version_count}")
-    rows = [
-        (
-            candidate.record_id,
-            f"{candidate.scores.similarity:.3f}",
-            f"{candidate.scores.term_similarity:.3f}",
-            f"{candidate.scores.vector_similarity:.3f}",
-            candidate.scores.lexical_rank or "-",
-            candidate.scores.vector_rank or "-",
-            candidate.dropped_reason,
-        )
-        for candidate in explanation.candidates
-    ]
-    columns = ("CANDIDATE", "SIMILARITY", "TERMS", "VECTOR", "LEXICAL RANK", "VECTOR RANK", "DROPPED")
-    session.output.table(columns, rows, empty="No candidate.")(console)
-    for note in explanation.notes:
-        console.print(plain(f"Note: {note}"), style="dim")

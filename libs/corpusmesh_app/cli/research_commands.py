@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusmesh_app.cli.answer_commands import KnowledgeBases, Plan, print_citations, resolve_names
+from corpusmesh_app.cli.answer_commands import (
+    OptionalKnowledgeBases,
+    Plan,
+    print_citations,
+    print_snapshots,
+    resolve_names,
+)
 from corpusmesh_app.cli.command import command
 from corpusmesh_app.cli.output import plain
 from corpusmesh_app.cli.session import Session
@@ -29,7 +35,7 @@ def register(app: typer.Typer) -> None:
 async def research(
     session: Session,
     text: Annotated[str, typer.Argument(help="Question.")],
-    knowledge_bases: KnowledgeBases,
+    knowledge_bases: OptionalKnowledgeBases = None,
     plan: Plan = "",
     budget: Annotated[
         str,
@@ -52,10 +58,10 @@ async def research(
     if web:
         wanted.correction.web = True
     bounds = _parse_budget(budget)
-    summary = ResearchSummary()
+    summary, snapshots = ResearchSummary(), []
     is_live = not session.output.as_json
     async with session.client() as client:
-        names = await resolve_names(client, knowledge_bases)
+        names = await resolve_names(client, knowledge_bases or [])
         pieces = client.research.research(
             names, text, plan=wanted, budget=bounds, max_evidence_tokens=max_evidence_tokens, model_free=model_free
         )
@@ -65,11 +71,19 @@ async def research(
                 session.output.message(_progress_line(response.progress))
             elif kind == "text_delta" and is_live:
                 typer.echo(plain(response.text_delta), nl=False)
+            elif kind == "evidence":
+                snapshots = list(response.evidence.snapshots)
             elif kind == "summary":
                 summary = response.summary
     if not summary.questions:
         raise InternalError("RESEARCH_CUT", "the research broke off before its end; ask again")
-    session.output.result(_shape(text, summary), lambda console: _print_summary(console, summary))
+
+    def render(console: "Console") -> None:
+        _print_summary(console, summary)
+        if not names:
+            print_snapshots(console, snapshots)
+
+    session.output.result(_shape(text, summary), render)
 
 
 def _parse_budget(text: str) -> "ResearchBudget":

@@ -1,5 +1,7 @@
 """The JSON shapes of searches and answers, documented in `docs/guide/cli.md` and stable like those of `shapes`."""
 
+from google.protobuf import json_format
+
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh_app.cli.shapes import Shape
@@ -32,6 +34,9 @@ def hit_shape(hit: retrieval_pb.SearchHit) -> Shape:
         "token_count": hit.token_count,
         "scores": scores_shape(hit.scores),
         "picture": hit.picture or None,
+        "merged_record_ids": list(hit.merged_record_ids),
+        "via_record_ids": list(hit.via_record_ids),
+        "url": hit.url or None,
     }
 
 
@@ -66,9 +71,7 @@ def explanation_shape(explanation: retrieval_pb.Explanation) -> Shape:
         Its shape.
     """
     return {
-        "stages": [
-            {"stage": stage.stage, "duration_milliseconds": stage.duration_milliseconds} for stage in explanation.stages
-        ],
+        "stages": [stage_shape(stage) for stage in explanation.stages],
         "query_terms": list(explanation.query_terms),
         "visible_version_count": explanation.visible_version_count,
         "candidates": [
@@ -76,10 +79,53 @@ def explanation_shape(explanation: retrieval_pb.Explanation) -> Shape:
                 "record_id": candidate.record_id,
                 "scores": scores_shape(candidate.scores),
                 "dropped_reason": candidate.dropped_reason or None,
+                "vector_weight": candidate.vector_weight,
+                "cross_script": candidate.cross_script,
+                "rank_feature": candidate.rank_feature,
             }
             for candidate in explanation.candidates
         ],
+        "variants": [
+            {"text": variant.text, "origin": variant.origin, "weight": variant.weight}
+            for variant in explanation.variants
+        ],
+        "effective_plan": json_format.MessageToDict(explanation.effective_plan, preserving_proto_field_name=True),
         "notes": list(explanation.notes),
+    }
+
+
+def stage_shape(stage: retrieval_pb.StageTiming) -> Shape:
+    """Describe what became of a stage.
+
+    Args:
+        stage: The stage.
+
+    Returns:
+        Its shape.
+    """
+    return {
+        "stage": stage.stage,
+        "duration_milliseconds": stage.duration_milliseconds,
+        "state": retrieval_pb.StageTiming.State.Name(stage.state).removeprefix("STATE_").lower(),
+        "by_model": stage.by_model,
+        "detail": stage.detail or None,
+    }
+
+
+def condition_shape(condition: retrieval_pb.MetadataCondition) -> Shape:
+    """Describe a condition on metadata.
+
+    Args:
+        condition: The condition.
+
+    Returns:
+        Its shape.
+    """
+    name = retrieval_pb.MetadataCondition.Operator.Name(condition.operator)
+    return {
+        "key": condition.key,
+        "operator": name.removeprefix("OPERATOR_").lower(),
+        "values": list(condition.values),
     }
 
 
@@ -98,6 +144,9 @@ def search_shape(response: retrieval_pb.SearchChunksResponse) -> Shape:
         "next_page_token": response.next_page_token or None,
         "snapshots": list(response.snapshots),
         "unreachable": list(response.unreachable),
+        "standalone_query": response.standalone_query or None,
+        "inferred_conditions": [condition_shape(condition) for condition in response.inferred_conditions],
+        "retrieval": response.retrieval or None,
         "explanation": explanation_shape(response.explanation) if response.HasField("explanation") else None,
     }
 
@@ -134,5 +183,15 @@ def answer_shape(question: str, evidence: answer_pb.EvidenceList, summary: answe
         "evidence": [citation_shape(citation) for citation in evidence.evidence],
         "snapshots": list(evidence.snapshots),
         "dropped_marker_count": summary.dropped_marker_count,
+        "unsupported_citation_count": summary.unsupported_citation_count,
+        "confidence": summary.confidence,
+        "statements": [
+            {"statement": item.statement, "markers": list(item.markers), "support": item.support}
+            for item in summary.statements
+        ],
+        "standalone_question": summary.standalone_question or None,
+        "inferred_conditions": [condition_shape(condition) for condition in summary.inferred_conditions],
+        "retrieval": summary.retrieval or None,
+        "stages": [stage_shape(stage) for stage in summary.stages],
         "notes": list(summary.notes),
     }

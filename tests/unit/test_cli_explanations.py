@@ -1,0 +1,82 @@
+"""What `--explain` prints: every stage with what became of it, what was searched for, and the plan in words."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
+from corpusmesh_app.cli.explanations import condition_text, plan_text, print_explanation
+from corpusmesh_app.cli.output import Output
+from corpusmesh_app.cli.retrieval_shapes import search_shape
+from corpusmesh_app.cli.session import Session
+
+
+def _explanation() -> pb.Explanation:
+    return pb.Explanation(
+        stages=[
+            pb.StageTiming(stage="recall", duration_milliseconds=4.25, state=pb.StageTiming.STATE_RAN),
+            pb.StageTiming(stage="hyde", state=pb.StageTiming.STATE_SKIPPED, detail="no language model is used"),
+        ],
+        variants=[
+            pb.QueryVariant(text="How long is leave?", origin="question", weight=1.0),
+            pb.QueryVariant(text="休假多久？", origin="translation", weight=0.5),
+        ],
+        candidates=[
+            pb.CandidateExplanation(record_id="1-0", cross_script=True),
+            pb.CandidateExplanation(record_id="1-1", dropped_reason="merged_into_parent"),
+        ],
+    )
+
+
+def _printed(explanation: pb.Explanation) -> str:
+    text = io.StringIO()
+    session = Session(Output(as_json=False))
+    print_explanation(session, Console(file=text, width=150), explanation)
+    return text.getvalue()
+
+
+def test_explanation_says_what_became_of_every_stage_and_candidate() -> None:
+    text = _printed(_explanation())
+
+    assert "skipped" in text
+    assert "no language model is used" in text
+    assert "休假多久？" in text
+    assert "merged into parent" in text
+    assert "meaning stands in for words" in text
+
+
+def test_a_long_list_of_candidates_is_cut_and_says_so() -> None:
+    explanation = pb.Explanation(candidates=[pb.CandidateExplanation(record_id=f"1-{n}") for n in range(50)])
+
+    assert "10 further candidates" in _printed(explanation)
+
+
+def test_plan_text_names_what_is_switched_on_alone() -> None:
+    plan = pb.RetrievalPlan(
+        mode=pb.SEARCH_MODE_HYBRID,
+        fusion=pb.FUSION_ADAPTIVE,
+        candidate_window=64,
+        understanding=pb.UnderstandingPlan(refine=True, hyde=False),
+        rerank=pb.RerankPlan(method=pb.RerankPlan.METHOD_NONE, depth=32),
+        assembly=pb.AssemblyPlan(diversity=pb.AssemblyPlan.DIVERSITY_MMR, neighbours=0, hops=2),
+    )
+
+    assert plan_text(plan) == "hybrid, adaptive, window 64; understanding refine; assembly mmr, hops 2"
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [(pb.MetadataCondition.OPERATOR_GREATER_OR_EQUAL, "year ≥ 2024"), (0, "year = 2024")],
+)
+def test_condition_text(operator: pb.MetadataCondition.Operator.ValueType, expected: str) -> None:
+    assert condition_text(pb.MetadataCondition(key="year", operator=operator, values=["2024"])) == expected
+
+
+def test_json_of_a_search_holds_conditions_that_were_read_out_of_the_question() -> None:
+    condition = pb.MetadataCondition(key="year", operator=pb.MetadataCondition.OPERATOR_LESS, values=["2024"])
+    shape = search_shape(pb.SearchChunksResponse(inferred_conditions=[condition], explanation=_explanation()))
+
+    assert shape["inferred_conditions"] == [{"key": "year", "operator": "less", "values": ["2024"]}]
+    stages = shape["explanation"]["stages"]  # type: ignore[index] # a shape
+    assert [stage["state"] for stage in stages] == ["ran", "skipped"]
