@@ -101,6 +101,21 @@ def test_the_same_sentence_from_two_sources_is_quoted_once() -> None:
     assert given_answer.text.count("512 MiB") == 1
 
 
+def test_two_figures_are_two_statements() -> None:
+    texts = ("Hotels may cost up to 140 euros a night.", "Hotels may cost up to 180 euros a night.")
+    pieces = label_evidence(
+        [Evidence(str(place), text, f"{place}.md", 9) for place, text in enumerate(texts)], rng=np.random.default_rng(0)
+    )
+    given_answer = compose_answer("What may a hotel cost a night?", pieces, candidate_sentences(pieces))
+    assert [quotation.text for quotation in given_answer.quotations] == list(texts)
+
+
+@pytest.mark.parametrize("text", ["26 3.6.6 Activating RCAC .", "activation, airspeed disagree alert, and"])
+def test_lines_of_contents_and_cut_off_items_are_no_candidates(text: str) -> None:
+    piece = Evidence("1", f"{text}\n\nThe limit is 512 MiB.", "a", 9)
+    assert [sentence.text for sentence in candidate_sentences([piece])] == ["The limit is 512 MiB."]
+
+
 def test_what_only_says_the_question_again_is_not_quoted_but_for_a_yes() -> None:
     echo = Evidence("echo", "Upload limit for each file.", "echo.md", 9)
     fact = Evidence("fact", "The upload limit is 512 MiB for each file.", "fact.md", 9)

@@ -110,6 +110,11 @@ def test_what_is_added_is_bounded_and_not_said_twice() -> None:
         ("哪部电影更早上映，《霸王别姬》还是《活着》？", ("《霸王别姬》", "《活着》")),
         ("Are Random House Tower and 888 7th Avenue both offices?", ("Random House Tower", "888 7th Avenue")),
         ("How much leave is there? When does it expire?", ("How much leave is there?", "When does it expire? (leave)")),
+        (
+            "What changed between the travel policy of 2023 and that of 2025?",
+            ("travel policy of 2023", "travel policy of 2025"),
+        ),
+        ("How do snapshots differ from versions?", ("snapshots", "versions")),
     ],
 )  # fmt: skip
 def test_a_compound_question_is_taken_apart(question: str, parts: tuple[str, ...]) -> None:
@@ -149,6 +154,7 @@ def test_a_question_of_one_part_stays_whole(question: str) -> None:
         ("Who?", ""),
         ("What is raft?", ""),
         ("What happened in 2023?", ""),
+        ("What changed between the policy of 2023 and that of 2025?", ""),
     ],
 )
 def test_stepping_back_leaves_out_what_is_special_where_something_remains(question: str, general: str) -> None:

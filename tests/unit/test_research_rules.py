@@ -160,6 +160,10 @@ def test_a_name_that_the_best_passage_brings_in_leads_on() -> None:
     assert bridging_names("《海港》的导演是谁？", ["《海港》与《冬天的海》齐名。"], max_count=3) == ("冬天的海",)
 
 
+def test_a_date_leads_nowhere() -> None:
+    assert bridging_names("What changed?", ["The text of 2023-03-01 is by Anna Berg."], max_count=3) == ("Anna Berg",)
+
+
 def test_names_are_neither_words_at_the_beginning_of_a_sentence_nor_of_the_question() -> None:
     text = "Bananas are yellow. The Winter Harbour shop sells them. Then Anna came."
     assert bridging_names("What does the Winter Harbour shop sell?", [text], max_count=5) == ("Anna",)

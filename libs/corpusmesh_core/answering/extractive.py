@@ -24,9 +24,12 @@ _BLANKS = re.compile(r"[ \t\u00a0]*\s[ \t\u00a0]*")
 _HEADING_SHARE = 0.5
 _RANK_SHARE = 0.1
 _ECHO_WEIGHT = 0.5
+_SAME_SHARE = 0.7
 _MIN_CHARACTERS = 10
 _MIN_WORDS = 5
 _MAX_HEADING_CHARACTERS = 60
+_LEADERS = re.compile(r"\s\.$|(?:\s?\.){4}|…{2}")
+_CUT_OFF = re.compile(r"(?:[,，、]|\b(?:and|or|the|of))$", re.IGNORECASE)
 _TERMINATORS = ".!?。！？；;…”\"'’）)"
 _NUMBERED_HEADING = re.compile(r"\d{1,3}(?:\.\d{1,3})*\.?\s+\S|[一二三四五六七八九十]{1,3}、")
 _MAX_SENTENCE_CHARACTERS = 600
@@ -122,8 +125,8 @@ def candidate_sentences(evidence: Sequence[Evidence], *, max_count: int = 400) -
 
 
 def _is_fragment(text: str) -> bool:
-    """Tell whether a text says nothing by itself: a heading, a question, two words of a list."""
-    if text.startswith("#") or text.endswith(("?", "？", ":", "：")):
+    """Tell whether a text says nothing by itself: a heading, a question, a line of contents, two words of a list."""
+    if text.startswith("#") or text.endswith(("?", "？", ":", "：")) or _LEADERS.search(text) or _CUT_OFF.search(text):
         return True
     is_chinese = _IDEOGRAPH.search(text) is not None
     if text[-1] in _TERMINATORS or " | " in text:
@@ -289,7 +292,7 @@ class _Ranking:
                 break
             if picked and length + size > self._settings.max_characters:
                 continue
-            if any(_overlap(self._terms[index], self._terms[other]) > 0.7 for other in picked):
+            if any(_says_the_same(self._terms[index], self._terms[other]) for other in picked):
                 continue
             picked.append(index)
             length += size
@@ -299,6 +302,14 @@ class _Ranking:
 
     def _evidence_of(self, picked: Sequence[int]) -> list[int]:
         return [self._sentences[index].evidence_position for index in picked]
+
+
+def _says_the_same(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Tell whether a sentence adds nothing to another; another figure is another statement."""
+    figures, others = ({term for term in terms if term[0].isdigit()} for terms in (one, other))
+    if figures - others and others - figures:
+        return False
+    return _overlap(one, other) > _SAME_SHARE
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:

@@ -74,6 +74,9 @@ def bridging_names(question: str, passages: Sequence[str], *, max_count: int) ->
             terms = analyze(name).fine
             if not terms or len(name) > _MAX_NAME_CHARACTERS or all(term in known for term in terms):
                 continue
+            # A date or a figure leads nowhere.
+            if not any(character.isalpha() for character in name):
+                continue
             key = normalize(name)
             names.setdefault(key, name)
             counts[key] = counts.get(key, 0) + 1

@@ -41,6 +41,17 @@ _COMPARE: Final = (
         re.IGNORECASE,
     ),
     re.compile(
+        r"^what\s+(?:has\s+|have\s+|is\s+|are\s+)?(?:changed?|changes|differs?|different|new)\s+(?:between|from)\s+"
+        r"(?P<one>.+?)\s+(?:and|to)\s+(?P<two>.+?)(?:\s+(?:in terms of|with respect to|regarding)\s+"
+        r"(?P<aspects>[^?.]+?))?\s*[?.]*$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"^how\s+(?:do|does|did|is|are)\s+(?P<one>.+?)\s+(?:differ|different)\s+from\s+(?P<two>.+?)"
+        r"(?:\s+(?:in terms of|with respect to|regarding)\s+(?P<aspects>[^?.]+?))?\s*[?.]*$",
+        re.IGNORECASE,
+    ),
+    re.compile(
         r"(?:对比|比较|相比)(?:一下)?(?P<one>[^，,？?]{1,40}?)(?:和|与|跟|及|同|、)(?P<two>[^，,？?]{1,40}?)"
         r"(?:(?:在|就)(?P<aspects>[^，,？?]{1,60}?)(?:上|方面|中|而言)?(?:的)?(?:区别|差异|差别|不同|异同|表现|优劣)?)?[？?。]*$"
     ),
@@ -72,6 +83,8 @@ _TIME: Final = re.compile(
     r"|(?:在|自|从|截至)?[（(]?\d{4}年(?:\d{1,2}月)?(?:\d{1,2}[日号])?(?:之前|之后|以前|以后|以来|期间|到|至)*[）)]?",
     re.IGNORECASE,
 )
+_THAT_OF: Final = re.compile(r"^(?:that|those|the\s+ones?)\s+(?P<link>of|from|for|in)\s+(?P<rest>.+)$", re.IGNORECASE)
+_DANGLING: Final = re.compile(r"\b(?:of|in|from|to|for|at|by|between)(?:\s+(?:and|or)\b|\s*[?.,，？]|$)", re.IGNORECASE)
 _LEAD: Final = re.compile(r"^(?:(?:the|a|an|both|either)\s+|[a-z]+,\s*)+")
 
 
@@ -103,7 +116,8 @@ def general_question(question: str) -> str:
 
     Returns:
         The question without what stands in brackets, without times and numbers, and without what it quotes, where
-        something telling remains; "" where nothing was left out, too little remains, or it is a text of its own.
+        something telling remains; "" where nothing was left out, too little remains, the rest is no sentence any more,
+        or it is a text of its own.
     """
     text = " ".join(question.split())
     if len(text) > _MAX_READ_CHARACTERS:
@@ -115,7 +129,7 @@ def general_question(question: str) -> str:
             general = re.sub(rf"\s*[\"“「『《]{re.escape(quote)}[\"”」』》]", "", general)
     general = _without_numbers(general)
     general = re.sub(r"\s+([?？.,，])", r"\1", " ".join(general.split())).strip(" ,，、")
-    if normalize(general) == normalize(text):
+    if normalize(general) == normalize(text) or _DANGLING.search(general):
         return ""
     telling = [word for word in words_of(general) if word.is_telling]
     return general if len(telling) >= _MIN_REMAINING_WORDS else ""
@@ -138,7 +152,7 @@ def _compared(text: str) -> list[str]:
         found = pattern.search(text)
         if found is None:
             continue
-        things = [thing for name in ("one", "two") for thing in _things(found[name])]
+        things = [thing for name in (found["one"], _named(found["one"], found["two"])) for thing in _things(name)]
         aspects = [part for part in _LIST.split(found["aspects"] or "") if part.strip()]
         if len(things) < 2 or not all(map(_is_name, things)):
             continue
@@ -151,6 +165,15 @@ def _compared(text: str) -> list[str]:
     if found is not None and _is_name(found["one"]) and _is_name(found["two"]):
         return [_bare(found["one"]), _bare(found["two"])]
     return []
+
+
+def _named(one: str, two: str) -> str:
+    """Give the second of two compared things its name: "that of 2025" beside "the policy of 2023"."""
+    found = _THAT_OF.match(two.strip())
+    if found is None:
+        return two
+    head, link, _ = one.partition(f" {found['link'].lower()} ")
+    return f"{head}{link}{found['rest']}" if link else two
 
 
 def _chosen(text: str) -> list[str]:
