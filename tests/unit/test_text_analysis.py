@@ -95,6 +95,13 @@ def test_word_longer_than_the_index_takes_is_cut() -> None:
     assert all(len(term) <= 128 for term in analyze("x" * 100_000).fine)
 
 
+@pytest.mark.parametrize("text", ["1:" * 100 + "1", "1:1" * 200, "7-" * 500 + "7", "1/" * 64 + "2"])
+def test_number_that_is_cut_behind_a_mark_leaves_no_empty_term(text: str) -> None:
+    terms = analyze(text).fine
+    assert all(terms)
+    assert script_of(terms) is Script.SPACED
+
+
 def test_script_is_that_of_most_terms() -> None:
     assert script_of(analyze("什么是 MySQL 的范围查询").fine) is Script.UNSPACED
     assert script_of(analyze("the word 税 in a law").fine) is Script.SPACED

@@ -73,7 +73,8 @@ def analyze(text: str) -> AnalyzedText:
         else:
             number = token[:_MAX_WORD_CHARS]
             coarse.append(number)
-            fine.extend(part.replace(",", "") for part in _PARTS.split(number))
+            # A long number may have been cut behind one of its marks, and no term is empty.
+            fine.extend(part.replace(",", "") for part in _PARTS.split(number) if part)
     return AnalyzedText(tuple(coarse), tuple(fine))
 
 
