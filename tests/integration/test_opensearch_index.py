@@ -384,6 +384,7 @@ async def test_a_misspelt_word_is_searched_as_words_that_are_nearly_the_same(
         ids, terms = await found("nightinggale")
         assert ids == ["bird"]
         assert {alternative.replaced for alternative in terms.alternatives} == {analyze_query("nightinggale").fine}
+        assert all(alternative.is_secret for alternative in terms.alternatives)
     ids, terms = await found("sings lighthuose")
     assert ids == ["other", "bird"]
     for question in ("lighthouse", "zebra", "灯塔", "a"):

@@ -261,6 +261,16 @@ async def test_nothing_found_is_not_enough_and_no_model_is_asked_about_it() -> N
     assert len(chat.prompts) == 1
 
 
+def test_a_rewrite_by_rule_shows_no_word_that_was_looked_up_among_all_records() -> None:
+    question = "Who leads Quilfeather in Velm?"
+    own = Alternative(("lead",), ("head",))
+    looked_up = Alternative(analyze_query("quilfeather").fine, ("quillfeath",), is_secret=True)
+    terms = replace(analyze_query(question), alternatives=(own, looked_up))
+    queries = rewrite_by_rule(question, terms, (), count=8)
+    assert any("head" in query for query in queries)
+    assert not any("quillfeath" in query for query in queries)
+
+
 def test_a_rewrite_by_rule_searches_first_for_what_is_missing() -> None:
     question = "How is the pressure vessel certified?"
     terms = replace(analyze_query(question), alternatives=(Alternative(telling(question, "vessel"), ("tank",)),))

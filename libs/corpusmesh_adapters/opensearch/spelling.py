@@ -53,7 +53,7 @@ class SpellingCache:
             Near words, nearest first.
         """
         return tuple(
-            Alternative((word,), (near,), SPELLING_WEIGHT)
+            Alternative((word,), (near,), SPELLING_WEIGHT, is_secret=True)
             for word in _words_of(terms)
             for near in self._known.get((alias, word), ((), 0.0))[0]
         )

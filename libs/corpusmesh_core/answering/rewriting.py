@@ -32,6 +32,9 @@ def rewrite_by_rule(
     if lacking and len(lacking) < len(words):
         queries.append(joint.join(lacking))
     for alternative in terms.alternatives:
+        if alternative.is_secret:
+            # Queries are shown to the caller; as terms these words are searched for already.
+            continue
         others = [word for word in words if not set(analyze(word).fine) & set(alternative.replaced)]
         queries.append(" ".join([*others, *alternative.phrase]))
     if len(words) >= _MIN_WORDS:

@@ -20,11 +20,14 @@ class Alternative:
         replaced: Fine terms of the question that they can stand for, at least one.
         phrase: Fine terms that are searched instead, at least one, in order.
         weight: Weight against the words of the question themselves, 0 to 1.
+        is_secret: Whether it was looked up among the words of all records, those that the caller may not see included:
+            it is searched for, and never shown.
     """
 
     replaced: tuple[str, ...]
     phrase: tuple[str, ...]
     weight: float = 0.25
+    is_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
