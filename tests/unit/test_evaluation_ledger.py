@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -198,3 +199,21 @@ async def test_lists_are_paged_newest_first(desk: Desk) -> None:
     assert ([entry.query for entry in rest.retrievals], rest.next_page_token) == (["notice"], "")
     with pytest.raises(InvalidArgumentError):
         await desk.ledger.ListRetrievals(pb.ListRetrievalsRequest(page_token="AAAA"), None)
+
+
+@pytest.mark.parametrize("standalone", ["", "Does Orlinda Fesk keep the notice period?"])
+async def test_words_that_the_user_did_not_write_are_not_sent_to_the_web_by_a_second_run(
+    desk: Desk, standalone: str
+) -> None:
+    plan = retrieval_pb.RetrievalPlan(correction=retrieval_pb.CorrectionPlan(correct=True, web=True))
+    found = await desk.search("Does she keep it?", plan=plan)
+    row = desk.store.rows["r0"]
+    asked = pb.Retrieval.FromString(row.request)
+    asked.standalone_query = standalone
+    desk.store.rows["r0"] = replace(row, request=asked.SerializeToString())
+    answer = await desk.replay(found.retrieval)
+    again = desk.searcher.requests[-1]
+    assert again.query == (standalone or "Does she keep it?")
+    assert again.make_plan([{}]).correction.web is not bool(standalone)
+    assert any("the web was left out" in note for note in answer.notes) is bool(standalone)
+    assert not answer.plan_differs

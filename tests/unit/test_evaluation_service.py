@@ -13,12 +13,14 @@ from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import evaluation_service_pb2 as pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError, OverloadedError
+from corpusmesh_core.query import RetrievalPlan
 from corpusmesh_core.tenancy import CallerKind, Identity, Role, Scope
 from corpusmesh_retrieve.asking import ModelSession
 from corpusmesh_retrieve.evaluating.config import EvaluationSettings
 from corpusmesh_retrieve.evaluating.handlers import EvaluationHandlers, EvaluationTools
 from corpusmesh_retrieve.listing import make_list_token
 from corpusmesh_runtime.context import CallContext, current_call, require_call
+from corpusmesh_runtime.retrieval_plans import make_plan
 from tests.support.golden_shelf import MemoryEvaluations, MemoryGoldenSets, Shelf, ShelfSearcher
 
 EMS = "The Ems Gauge was founded in 1911 in Leer."
@@ -50,6 +52,7 @@ class Desk:
         self.evaluations = MemoryEvaluations()
         self.searchers: list[ShelfSearcher] = []
         self.answered: list[tuple[str, float]] = []
+        self.answer_plans: list[retrieval_pb.RetrievalPlan] = []
         self.gate: asyncio.Event | None = None
 
         def make_searcher(reader: Any) -> Any:
@@ -58,6 +61,7 @@ class Desk:
 
         async def answer(request: answer_pb.AnswerQuestionRequest) -> AsyncIterator[answer_pb.AnswerQuestionResponse]:
             self.answered.append((request.question, require_call().remaining_seconds()))
+            self.answer_plans.append(request.plan)
             if self.gate is not None:
                 await self.gate.wait()
             is_known = "Ems" in request.question
@@ -111,6 +115,10 @@ class Desk:
 @pytest.fixture
 def desk() -> Desk:
     return Desk()
+
+
+def made_plan(configs: list[dict[str, Any]], given: retrieval_pb.RetrievalPlan) -> RetrievalPlan:
+    return make_plan(given, configs, page_size=10, default_window=64)
 
 
 def question(text: str, *documents: int, quote: str = "", answers: tuple[str, ...] = ()) -> pb.GoldenQuestion:
@@ -299,3 +307,15 @@ async def test_questions_are_paged_and_a_made_up_token_is_refused(desk: Desk) ->
         token = make_list_token(f"{SET}/questions", key)
         with pytest.raises(InvalidArgumentError):
             await desk.handlers.ListGoldenQuestions(pb.ListGoldenQuestionsRequest(parent=SET, page_token=token), None)
+
+
+async def test_questions_made_of_documents_do_not_leave_for_the_web(desk: Desk) -> None:
+    plan = retrieval_pb.RetrievalPlan(correction=retrieval_pb.CorrectionPlan(correct=True, web=True))
+    await desk.create(question("When was the Ems Gauge founded?", 1))
+    await desk.evaluate(plan=plan, with_answers=True)
+    await desk.measure({10})
+    config = {"retrieval": {"correction": {"correct": True, "web": True}}}
+    planned = [request.make_plan([config]) for searcher in desk.searchers for request in searcher.requests]
+    assert len(planned) >= 2
+    assert all(made.correction.correct and not made.correction.web for made in planned)
+    assert [made_plan([config], given).correction.web for given in desk.answer_plans] == [False]

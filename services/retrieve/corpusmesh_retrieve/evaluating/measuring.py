@@ -186,7 +186,9 @@ class Measurer:
             SearchRequest(
                 knowledge_base_ids=(what.knowledge_base_id,),
                 query=question.question,
-                make_plan=partial(make_plan, what.plan, page_size=SCORED_HITS, default_window=self._default_window),
+                make_plan=partial(
+                    make_plan, without_web(what.plan), page_size=SCORED_HITS, default_window=self._default_window
+                ),
                 session=self._open_session(model_free=what.model_free),
                 snapshots={what.knowledge_base_id: what.snapshot_id},
             ),
@@ -207,7 +209,7 @@ class Measurer:
             answer_pb.AnswerQuestionRequest(
                 knowledge_bases=[f"knowledgeBases/{what.knowledge_base_id}"],
                 question=question.question,
-                plan=what.plan,
+                plan=without_web(what.plan),
                 model_free=what.model_free,
             )
         ):
@@ -222,6 +224,21 @@ class Measurer:
             expected=question.answers,
         )
         return AskedAnswer(outcome, milliseconds, summary.method == answer_pb.AnswerSummary.METHOD_MODEL)
+
+
+def without_web(plan: retrieval_pb.RetrievalPlan) -> retrieval_pb.RetrievalPlan:
+    """Keep the questions of a golden set in the installation: they are made of what documents say.
+
+    Args:
+        plan: A plan.
+
+    Returns:
+        The plan without the web, whatever a knowledge base's own plan says.
+    """
+    own = retrieval_pb.RetrievalPlan()
+    own.CopyFrom(plan)
+    own.correction.web = False
+    return own
 
 
 def measures_of(searches: Sequence[AskedSearch], answers: Sequence[AskedAnswer] = ()) -> pb.PlanMeasures:

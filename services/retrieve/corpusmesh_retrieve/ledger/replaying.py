@@ -1,7 +1,7 @@
 """Runs a recorded search again, as the caller may see its knowledge bases now, and tells what differs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
@@ -137,7 +137,7 @@ class Replayer:
             plan_differs=self._plan_differs(asked, outcome),
             model_differs=[inputs.space_id for inputs in outcome.inputs] != list(asked.spaces),
             unreachable=list(dict.fromkeys(outcome.unreachable)),
-            notes=_notes(outcome, sight, against_current=against_current),
+            notes=_notes(asked, outcome, sight, against_current=against_current),
         )
 
     async def _search(
@@ -146,7 +146,9 @@ class Replayer:
         identifiers = tuple(row.snapshots)
 
         def make(configs: Sequence[Mapping[str, object]]) -> RetrievalPlan:
-            return self._plan(asked.effective_plan, asked, configs)
+            plan = self._plan(asked.effective_plan, asked, configs)
+            # Words that the user wrote may leave the installation, and a completed question holds others too.
+            return replace(plan, correction=replace(plan.correction, web=False)) if asked.standalone_query else plan
 
         return await self._searcher.search(
             call,
@@ -170,6 +172,8 @@ class Replayer:
         carried_out = plan_to_wire(outcome.plan)
         # Where it read conditions out of the question once, it has them and does not read them again.
         today.understanding.metadata_filter = carried_out.understanding.metadata_filter
+        if asked.standalone_query:
+            today.correction.web = carried_out.correction.web
         return today != carried_out
 
 
@@ -191,8 +195,10 @@ def _to_wire(
     )
 
 
-def _notes(outcome: SearchOutcome, sight: Sight, *, against_current: bool) -> list[str]:
+def _notes(asked: pb.Retrieval, outcome: SearchOutcome, sight: Sight, *, against_current: bool) -> list[str]:
     notes = list(outcome.notes)
+    if asked.standalone_query and asked.effective_plan.correction.web:
+        notes.append("the web was left out: the question holds words of the turns before it")
     if any(report.by_model for report in outcome.stages):
         notes.append("a language model took part; it need not say the same twice")
     if not against_current and len(sight.kept) < len(outcome.snapshots):
