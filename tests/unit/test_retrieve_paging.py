@@ -1,5 +1,7 @@
 """Pages of one search: every page reads the snapshots and the candidates of the first one."""
 
+import base64
+import json
 import time
 from collections.abc import Iterator
 from typing import cast
@@ -92,6 +94,24 @@ async def test_later_pages_are_pinned_to_snapshots_and_window_of_the_first() -> 
     ids = [hit.record_id for hit in (*first.hits, *second.hits)]
     assert len(ids) == len(set(ids)) == 30
     assert second.next_page_token == ""
+
+
+@pytest.mark.parametrize(
+    "snapshots",
+    [{"": 1}, {"a\x00": 1}, {f"kb-{place}": 1 for place in range(17)}, {"kb": -1}, {"kb": 2**40}, {"kb": "1"}],
+)
+async def test_forged_knowledge_bases_are_refused_before_anything_is_asked(snapshots: dict[str, int]) -> None:
+    searcher = RecordingSearcher(hit_count=30)
+    handlers = RetrievalHandlers(cast(Searcher, searcher), RetrieveSettings(), open_session, Recorder(MemoryLedger()))
+    routed = pb.SearchChunksRequest(query="word", page_size=10)
+    first = await handlers.SearchChunks(routed, None)
+    text = base64.urlsafe_b64decode(first.next_page_token + "===").decode()
+    forged = json.loads(text)
+    forged[2] = snapshots
+    routed.page_token = base64.urlsafe_b64encode(json.dumps(forged).encode()).decode().rstrip("=")
+    with pytest.raises(InvalidArgumentError):
+        await handlers.SearchChunks(routed, None)
+    assert len(searcher.requests) == 1
 
 
 @pytest.mark.parametrize("window", [-1, MAX_WINDOW + 1])

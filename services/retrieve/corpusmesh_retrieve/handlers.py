@@ -58,7 +58,7 @@ class RetrievalHandlers(RetrievalServiceServicer):
         if request.page_token:
             position = read_search_token(fingerprint, request.page_token)
             # A page stays with the knowledge bases that the router picked for the first one.
-            identifiers = identifiers or tuple(position.snapshots)
+            identifiers = identifiers or knowledge_base_ids_of([f"knowledgeBases/{key}" for key in position.snapshots])
 
         def make(configs: Sequence[Mapping[str, object]]) -> RetrievalPlan:
             plan = make_plan(request.plan, configs, page_size=page_size, default_window=self._settings.candidate_window)

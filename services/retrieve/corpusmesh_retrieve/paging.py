@@ -11,6 +11,7 @@ from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.index import MAX_WINDOW
 
 _MAX_TOKEN_CHARACTERS = 4096
+_MAX_NUMBER = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ def read_search_token(fingerprint: str, token: str) -> SearchPosition:
             raise ValueError
         if type(window) is not int or not 0 <= window <= MAX_WINDOW:
             raise ValueError
-        return SearchPosition(offset, {str(key): int(value) for key, value in snapshots.items()}, window)
+        if not all(type(value) is int and 0 <= value < _MAX_NUMBER for value in (offset, *snapshots.values())):
+            raise ValueError
+        return SearchPosition(offset, snapshots, window)
     except (ValueError, TypeError, binascii.Error, RecursionError) as error:
         raise InvalidArgumentError(
             "PAGE_TOKEN_INVALID",
