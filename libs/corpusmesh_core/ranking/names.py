@@ -30,7 +30,7 @@ _BETWEEN = frozenset("&-',.!:") | frozenset(_SMALL_WORDS.split())
 """What may stand inside a name."""
 _MAX_BETWEEN = 3
 _QUOTED = re.compile(r"[《「『“\"]([^《》「」『』“”\"\n]{1,60})[》」』”\"]")
-_ADDITION = re.compile(r"\s*[(（][^()（）]*[)）]\s*$")
+_ADDITION = re.compile(r"(?<!\s)\s{0,8}[(（][^()（）]{0,400}[)）]\s{0,8}$")
 
 Terms = tuple[str, ...]
 """Fine terms in order."""

@@ -1,5 +1,7 @@
 """Stage that leaves out hits whose text is that of a better one."""
 
+import asyncio
+
 from corpusmesh_core.assembly import (
     DuplicateSettings,
     collapse,
@@ -39,9 +41,10 @@ class DuplicateStage:
     async def run(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
         """Collapse them; see `Stage`."""
         kept = kept_of(outcome.ranked)
-        found = exact_duplicates(kept)
+        # A thousand hits that are nearly equal take seconds: not on the event loop.
+        found = await asyncio.to_thread(exact_duplicates, kept)
         equal = len(found)
-        pairs = near_pairs(kept, self._settings, without=found)
+        pairs = await asyncio.to_thread(near_pairs, kept, self._settings, without=found)
         if pairs:
             places = sorted({place for better, worse, _ in pairs for place in (better, worse)})
             spaces = {space_of(outcome, kept[place].candidate.record) for place in places}
