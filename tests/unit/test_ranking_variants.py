@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from corpusmesh_core.ranking import (
     rank_variants,
     trust_in,
 )
+from corpusmesh_core.ranking.scoring import BELOW_THRESHOLD
 from corpusmesh_core.ranking.variants import LEAST_TRUST
 from corpusmesh_core.records import Ordinal, Record, RecordKind
 from corpusmesh_core.text import analyze_query
@@ -144,6 +146,19 @@ def test_merging_keeps_each_record_once_with_its_higher_score_and_all_it_was_joi
     assert merged[0].merged_record_ids == ("part",)
     assert merged[0].similarity == max(item.similarity for item in further)
     assert merge_ranked(merged, further) == merged
+
+
+@pytest.mark.parametrize("settled", [{"dropped_because": "graded_irrelevant"}, {"rerank_similarity": 0.1}])
+def test_a_further_search_does_not_undo_what_a_stage_has_judged(settled: dict[str, Any]) -> None:
+    before = rank_candidates(_found(_candidate("a", "alpha", 0.8), _candidate("b", "beta", 0.9)), QUESTION, OPTIONS)
+    judged = [replace(item, explanation=replace(item.explanation, order_score=0.1, **settled)) for item in before[:1]]
+    assert merge_ranked([*before[1:], *judged], before)[-1] == judged[0]
+
+
+def test_a_further_search_brings_back_what_its_score_alone_had_dropped() -> None:
+    (found,) = rank_candidates(_found(_candidate("a", "alpha", 0.8)), QUESTION, OPTIONS)
+    poor = replace(found.explanation, order_score=0.0, similarity=0.0, dropped_because=BELOW_THRESHOLD)
+    assert merge_ranked([replace(found, explanation=poor)], [found]) == (found,)
 
 
 def test_a_wrong_variant_does_not_take_first_place_from_a_good_hit() -> None:

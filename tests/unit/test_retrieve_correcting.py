@@ -63,8 +63,9 @@ def ranked(texts: dict[str, str], question: str = QUESTION) -> tuple[RankedCandi
 class Further:
     """A searcher that finds the same for all that it is asked."""
 
-    def __init__(self, texts: dict[str, str]) -> None:
+    def __init__(self, texts: dict[str, str], question: str = QUESTION) -> None:
         self.texts = texts
+        self.question = question
         self.asked: list[list[QueryVariant]] = []
 
     async def recall_more(
@@ -72,7 +73,7 @@ class Further:
     ) -> tuple[RankedCandidate, ...]:
         self.asked.append(list(variants))
         outcome.variants.extend(variants)
-        return ranked(self.texts)
+        return ranked(self.texts, self.question)
 
 
 class Web:
@@ -185,6 +186,20 @@ async def test_the_model_grades_and_rewrites_and_hits_of_no_help_are_left_out() 
     assert len(dropped) == 1
     assert kept(outcome)[0] == "good"
     assert len(outcome.ranked) == 3
+
+
+async def test_a_hit_of_no_help_does_not_come_back_with_other_words_for_it() -> None:
+    chat = Chat(
+        {"is_sufficient": False, "missing": ["certification of vessels"], "confidence": 0.9},
+        {"grades": [{"n": 1, "grade": 0.6}, {"n": 2, "grade": 0.0}]},
+        {"is_sufficient": True, "missing": [], "confidence": 0.9},
+    )
+    outcome = an_outcome(POOR, chat, check_sufficiency=True, correct=True)
+    (unhelpful,) = [item.candidate.record.record_id for item in outcome.kept][1:]
+    further = Further({unhelpful: POOR[unhelpful]}, question=POOR[unhelpful])
+    await run(outcome, further)
+    assert len(further.asked) == 1
+    assert unhelpful not in kept(outcome)
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3])

@@ -11,7 +11,15 @@ from typing import Final
 
 from corpusmesh_core.ports.index import Candidate, Candidates
 from corpusmesh_core.ranking.options import RankingOptions, VectorScale
-from corpusmesh_core.ranking.scoring import RankedCandidate, in_order, raised, rank_candidates, similarities
+from corpusmesh_core.ranking.scoring import (
+    BELOW_THRESHOLD,
+    RankedCandidate,
+    ScoreExplanation,
+    in_order,
+    raised,
+    rank_candidates,
+    similarities,
+)
 from corpusmesh_core.text import QueryTerms
 
 LEAST_TRUST: Final = 0.3
@@ -116,7 +124,8 @@ def merge_ranked(ranked: Sequence[RankedCandidate], further: Sequence[RankedCand
 
     Returns:
         All of both, each record once, best first; a record that both hold keeps the higher score and all that it was
-        joined with, and one that is part of another in `ranked` is not added again.
+        joined with, and one that is part of another in `ranked` is not added again. One that a stage has dropped for
+        another reason than its score stays dropped, and one that was reranked keeps that score.
     """
     known = {item.candidate.record.record_id: item for item in ranked}
     parts = {record_id for item in ranked for record_id in item.merged_record_ids}
@@ -126,6 +135,8 @@ def merge_ranked(ranked: Sequence[RankedCandidate], further: Sequence[RankedCand
         if old is None:
             if record_id not in parts:
                 known[record_id] = item
+        elif _is_settled(old.explanation, item.explanation):
+            continue
         elif item.explanation.order_score > old.explanation.order_score:
             known[record_id] = replace(
                 old,
@@ -133,6 +144,12 @@ def merge_ranked(ranked: Sequence[RankedCandidate], further: Sequence[RankedCand
                 via_record_ids=tuple(dict.fromkeys((*old.via_record_ids, *item.via_record_ids))),
             )
     return in_order(list(known.values()))
+
+
+def _is_settled(old: ScoreExplanation, new: ScoreExplanation) -> bool:
+    """Tell whether a candidate was judged by more than a search looks at, so that other words for it change nothing."""
+    is_reranked = old.rerank_similarity is not None and new.rerank_similarity is None
+    return is_reranked or old.dropped_because not in ("", BELOW_THRESHOLD)
 
 
 def _united(found: Candidates, variants: Sequence[VariantCandidates]) -> Candidates:
