@@ -45,7 +45,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("CORPUSMESH_SHARED", ROOT.parent / "shared"))
 PRESETS = {"fast": pb.PRESET_FAST, "balanced": pb.PRESET_BALANCED}
 GOALS = {"fast": 1.5, "balanced": 2.5}
-INDEX_AND_MODEL_STAGES = frozenset({"embed", "recall"})
+INDEX_AND_MODEL_STAGES = frozenset({"embed", "recall", "hops"})
 
 
 def percentile(values: list[float], share: float) -> float:
