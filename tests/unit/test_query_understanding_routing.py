@@ -11,7 +11,7 @@ import pytest
 from pyroaring import BitMap
 
 from corpusmesh_core.errors import NotFoundError, UnavailableError
-from corpusmesh_core.ports.embedding import Embedder, EmbeddingSpace, EmbedResult
+from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbeddingSpace, EmbedResult
 from corpusmesh_core.ports.index import Candidate, Candidates, RecallRequest, RecordIndex
 from corpusmesh_core.query import RetrievalPlan
 from corpusmesh_core.query.understanding import content_marks, pick_knowledge_bases
@@ -199,3 +199,31 @@ async def test_what_the_caller_may_not_see_is_not_probed() -> None:
     published = asked.visibility.clauses[0].source_in
     assert published is not None
     assert set(published) == set(range(8))
+
+
+async def test_descriptions_that_another_request_pushes_out_meanwhile_are_not_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fixture = Fixture(topics=TOPICS[:-1])
+    router = fixture.router()
+    await fixture.routed_by(router, "cooking")
+    embed = fixture.embed
+
+    async def embed_while_another_request_ends(texts: Sequence[str], **more: object) -> EmbedResult:
+        if texts != ["cooking"]:
+            fixture.topics, listed = TOPICS[:-1], fixture.topics
+            monkeypatch.setattr("corpusmesh_retrieve.understanding.routing._MAX_CACHED_DESCRIPTIONS", 0)
+            await fixture.routed_by(router, "cooking")
+            fixture.topics = listed
+        return await embed(texts, **more)
+
+    monkeypatch.setattr(fixture, "embed", embed_while_another_request_ends)
+    fixture.topics = TOPICS
+    outcome = await fixture.routed_by(router, "cooking")
+    assert outcome.request.knowledge_base_ids
+
+
+async def test_a_question_longer_than_the_model_takes_is_cut_and_not_refused() -> None:
+    fixture = Fixture()
+    await fixture.routed("cooking " + "鲸" * 39_000)
+    assert max(len(text.encode()) for text in fixture.embedded) <= MAX_TEXT_BYTES

@@ -1,6 +1,7 @@
 """Text analysis: one function for index time and query time (field report FR-A13)."""
 
 from corpusmesh_core.text.analysis import AnalyzedText, analyze
+from corpusmesh_core.text.byte_limit import cut_to_bytes
 from corpusmesh_core.text.normalization import normalize
 from corpusmesh_core.text.query_terms import MAX_QUERY_TERMS, Alternative, QueryTerms, analyze_query
 from corpusmesh_core.text.scripts import Script, script_of
@@ -14,6 +15,7 @@ __all__ = [
     "Script",
     "analyze",
     "analyze_query",
+    "cut_to_bytes",
     "is_stop_word",
     "normalize",
     "script_of",

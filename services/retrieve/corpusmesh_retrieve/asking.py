@@ -27,6 +27,7 @@ _SHARE_OF_DEADLINE = 0.5
 _GRACE_SECONDS = 0.5
 _CHARACTERS_PER_TOKEN = 8
 _PROMPT_CHARACTERS_PER_TOKEN = 3
+_MAX_QUESTION_CHARACTERS = 4_000
 _log = get_logger(__name__)
 
 
@@ -195,6 +196,18 @@ class ModelSession:
                 characters = sum(len(message.content) for message in messages) + sum(map(len, parts))
                 self.token_count += told or characters // _PROMPT_CHARACTERS_PER_TOKEN
         return "".join(parts)
+
+
+def question_block(question: str) -> DataBlock:
+    """Quote the question of a step.
+
+    Args:
+        question: The question.
+
+    Returns:
+        It; of a very long one the first 4,000 characters, since every step pays for them.
+    """
+    return DataBlock("question", question[:_MAX_QUESTION_CHARACTERS])
 
 
 class SessionOpener(Protocol):

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError, NotFoundError, UnavailableError
+from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.page_embedding import PageEmbedder
 from corpusmesh_core.ranking import max_sim, page_image_ids, rescore_by_pages, unpack_page
 from corpusmesh_core.records import PAGE_PLACE, PAGE_SPACE, PAGE_VECTORS_KEY, Record, RecordKind
+from corpusmesh_core.text import cut_to_bytes
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
@@ -77,7 +79,8 @@ class PageReader:
             return _skipped(outcome, "no page of the candidates has an image that the vision model has seen")
         try:
             question = await self._embedder.embed_page_question(
-                outcome.question, deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE
+                cut_to_bytes(outcome.question, MAX_TEXT_BYTES),
+                deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE,
             )
             scores = await self._scores(call, question, readable)
         except CorpusMeshError as error:

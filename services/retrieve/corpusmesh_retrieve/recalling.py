@@ -32,7 +32,7 @@ from corpusmesh_core.ranking import (
     trust_in,
 )
 from corpusmesh_core.records import RecordKind
-from corpusmesh_core.text import QueryTerms, Script, analyze_query, script_of
+from corpusmesh_core.text import QueryTerms, Script, analyze_query, cut_to_bytes, script_of
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
@@ -44,7 +44,6 @@ _FOREIGN_SPACE = "SPACE_WITHOUT_MODEL"
 _REFRESH_SECONDS = 2.0
 _EMBED_SHARE_OF_DEADLINE = 0.4
 """Of the caller's time; the rest is for the full-text search, which must not fail because the model is slow."""
-_MAX_EMBEDDED_CHARACTERS = MAX_TEXT_BYTES // 4
 _NO_TERMS = analyze_query("")
 _LED_AWAY = frozenset({VariantOrigin.HOP, VariantOrigin.PART})
 """Origins whose texts are about something else than the question by design: names that it does not know yet."""
@@ -110,7 +109,7 @@ class Recaller:
             found = await asyncio.gather(
                 *(
                     self._embedder.embed(
-                        [variants[place].text[:_MAX_EMBEDDED_CHARACTERS] for place in group],
+                        [cut_to_bytes(variants[place].text, MAX_TEXT_BYTES) for place in group],
                         role=EmbedRole.PASSAGE if variants[group[0]].is_passage else EmbedRole.QUERY,
                         lane=EmbedLane.INTERACTIVE,
                         deadline_seconds=seconds if is_alone else seconds * _EMBED_SHARE_OF_DEADLINE,

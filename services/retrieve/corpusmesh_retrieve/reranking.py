@@ -15,6 +15,8 @@ from corpusmesh_core.ports.reranking import MAX_PASSAGE_BYTES, PassageReranker
 from corpusmesh_core.prompts.rerank_v1 import RERANK_V1
 from corpusmesh_core.query import RerankMethod
 from corpusmesh_core.records import Record
+from corpusmesh_core.text import cut_to_bytes
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
 from corpusmesh_runtime.context import CallContext
@@ -69,8 +71,8 @@ class RerankStage:
             return StageResult(StageState.SKIPPED, detail=_NONE_CONFIGURED)
         try:
             scores = await self._reranker.rerank(
-                _bounded(outcome.question),
-                [_bounded(_passage(record)) for record in records],
+                cut_to_bytes(outcome.question, MAX_PASSAGE_BYTES),
+                [cut_to_bytes(_passage(record), MAX_PASSAGE_BYTES) for record in records],
                 deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE,
             )
         except FailedPreconditionError as error:
@@ -124,7 +126,7 @@ class RerankStage:
         made = await outcome.request.session.make(
             call,
             RERANK_V1,
-            [DataBlock("question", outcome.question), *passages],
+            [question_block(outcome.question), *passages],
             read=read,
             otherwise=without_model,
             parameters={"count": str(len(records))},
@@ -167,7 +169,3 @@ def _failed(outcome: SearchOutcome, why: str) -> StageResult:
 def _passage(record: Record) -> str:
     """Write what is read: the title first, as where the record was embedded."""
     return f"{record.title}\n{record.text}" if record.title else record.text
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) * 4 <= MAX_PASSAGE_BYTES else text.encode()[:MAX_PASSAGE_BYTES].decode(errors="ignore")

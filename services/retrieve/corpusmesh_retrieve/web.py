@@ -27,7 +27,7 @@ from corpusmesh_core.research.web_passages import (
     text_record,
     web_candidates,
 )
-from corpusmesh_core.text import analyze_query
+from corpusmesh_core.text import analyze_query, cut_to_bytes
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 
@@ -150,12 +150,15 @@ class WebSource:
         return rank_candidates(candidates, analyze_query(query), RankingOptions())
 
     async def _cosines(self, call: CallContext, query: str, records: Sequence[Record]) -> list[float] | None:
-        texts = [_within_bytes(passage_text(record)) for record in records]
+        texts = [cut_to_bytes(passage_text(record), MAX_TEXT_BYTES) for record in records]
         seconds = max(call.remaining_seconds() * _SHARE_OF_DEADLINE, _MIN_SECONDS)
         try:
             asked, passages = await asyncio.gather(
                 self._embedder.embed(
-                    [_within_bytes(query)], role=EmbedRole.QUERY, lane=EmbedLane.INTERACTIVE, deadline_seconds=seconds
+                    [cut_to_bytes(query, MAX_TEXT_BYTES)],
+                    role=EmbedRole.QUERY,
+                    lane=EmbedLane.INTERACTIVE,
+                    deadline_seconds=seconds,
                 ),
                 self._embedder.embed(
                     texts, role=EmbedRole.PASSAGE, lane=EmbedLane.INTERACTIVE, deadline_seconds=seconds
@@ -167,7 +170,3 @@ class WebSource:
             return None
         values = passages.vectors @ asked.vectors[0]
         return [float(value) for value in np.clip(values, -1.0, 1.0)]
-
-
-def _within_bytes(text: str) -> str:
-    return text.encode()[:MAX_TEXT_BYTES].decode(errors="ignore")

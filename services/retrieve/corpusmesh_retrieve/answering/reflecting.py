@@ -16,6 +16,7 @@ from corpusmesh_core.prompts.reflect_v1 import REFLECT_V1
 from corpusmesh_core.prompts.verify_v1 import VERIFY_V1
 from corpusmesh_retrieve.answering.drafting import Draft
 from corpusmesh_retrieve.answering.reporting import StepClock
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.context import CallContext
 
@@ -95,7 +96,7 @@ async def reflect(
         clock.end(detail="nothing is stated")
         return Reflection(Verdict((), draft.confidence), (), by_model=False)
     blocks = [
-        DataBlock("question", question),
+        question_block(question),
         *(
             DataBlock(f"passage {place}", piece.text[:_MAX_PASSAGE_CHARACTERS])
             for place, piece in enumerate(evidence[:_MAX_PASSAGES], start=1)

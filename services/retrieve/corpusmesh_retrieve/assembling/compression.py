@@ -21,6 +21,7 @@ from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, Unava
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.prompts.compress_v1 import COMPRESS_V1
 from corpusmesh_core.records import Record
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
 from corpusmesh_runtime.context import CallContext
@@ -139,4 +140,4 @@ def _blocks(question: str, sentences: Sequence[RecordSentence]) -> list[DataBloc
     for number, sentence in enumerate(sentences, 1):
         lines.setdefault(sentence.record_place, []).append(f"{number}. {sentence.text}")
     passages = [DataBlock(f"passage {place + 1}", "\n".join(own)) for place, own in lines.items()]
-    return [DataBlock("question", question), *passages]
+    return [question_block(question), *passages]

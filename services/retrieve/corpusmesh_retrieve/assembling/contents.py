@@ -25,6 +25,7 @@ from corpusmesh_core.ports.index import Candidates
 from corpusmesh_core.prompts.toc_pick_v1 import TOC_PICK_V1
 from corpusmesh_core.ranking import RankedCandidate, rank_candidates
 from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.assembling.reading import RecordReader, space_of
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
@@ -112,7 +113,7 @@ class ContentsStage:
         made = await outcome.request.session.make(
             call,
             TOC_PICK_V1,
-            [DataBlock("question", outcome.question), DataBlock("table of contents", "\n".join(lines))],
+            [question_block(outcome.question), DataBlock("table of contents", "\n".join(lines))],
             read=read,
             otherwise=by_rule,
             parameters={"count": str(count)},

@@ -14,7 +14,7 @@ from corpusmesh_core.prompts.rewrite_v1 import REWRITE_V1
 from corpusmesh_core.prompts.sufficiency_v1 import SUFFICIENCY_V1
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_retrieve.answering.evidence import evidence_of
-from corpusmesh_retrieve.asking import Made
+from corpusmesh_retrieve.asking import Made, question_block
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.context import CallContext
 
@@ -121,7 +121,7 @@ class Judge:
         made = await outcome.request.session.make(
             call,
             REWRITE_V1,
-            [DataBlock("question", outcome.question)],
+            [question_block(outcome.question)],
             read=lambda value: read_queries(value, _MAX_QUERIES),
             otherwise=lambda: by_rule,
             parameters={"count": str(_MAX_QUERIES)},
@@ -157,7 +157,7 @@ def without_irrelevant(
 
 def _blocks(question: str, evidence: Sequence[Evidence]) -> list[DataBlock]:
     return [
-        DataBlock("question", question),
+        question_block(question),
         *(
             DataBlock(f"passage {place}", piece.text[:_MAX_PASSAGE_CHARACTERS])
             for place, piece in enumerate(evidence, start=1)

@@ -14,7 +14,7 @@ from corpusmesh_core.research.decomposition import next_questions
 from corpusmesh_core.research.sufficiency import FoundPassage, Sufficiency, check_sufficiency
 from corpusmesh_core.research.tree import MAX_QUESTION_CHARACTERS
 from corpusmesh_core.text import analyze
-from corpusmesh_retrieve.asking import Made, ModelSession
+from corpusmesh_retrieve.asking import Made, ModelSession, question_block
 from corpusmesh_runtime.context import CallContext
 
 _MAX_PASSAGES = 6
@@ -73,7 +73,7 @@ async def judge(
     return await session.make(
         call,
         RESEARCH_SUFFICIENCY_V1,
-        [DataBlock("question", question[:_MAX_QUESTION_CHARACTERS]), *_passage_blocks(found)],
+        [question_block(question), *_passage_blocks(found)],
         read=read,
         otherwise=otherwise,
         parameters={"max_missing": str(_MAX_MISSING)},
@@ -129,7 +129,7 @@ async def ask_next(
 
     blocks = [DataBlock("original question", wanted.asked[:_MAX_QUESTION_CHARACTERS])]
     if wanted.question != wanted.asked:
-        blocks.append(DataBlock("question", wanted.question[:_MAX_QUESTION_CHARACTERS]))
+        blocks.append(question_block(wanted.question))
     if wanted.judgement.missing:
         blocks.append(DataBlock("missing", "\n".join(wanted.judgement.missing)))
     blocks.append(

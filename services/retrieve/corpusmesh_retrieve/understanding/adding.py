@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from corpusmesh_core.answering.step_messages import DataBlock
 from corpusmesh_core.query import QueryVariant, VariantOrigin
 from corpusmesh_core.text import normalize
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
@@ -20,19 +19,6 @@ ORIGIN_ORDER: Final = (
     VariantOrigin.STEP_BACK,
 )
 """Order of the variants, whichever stage was ready first: where there are too many, the last give way."""
-_MAX_QUESTION_CHARACTERS: Final = 4_000
-
-
-def question_block(outcome: SearchOutcome) -> DataBlock:
-    """Quote the question for a model.
-
-    Args:
-        outcome: The state.
-
-    Returns:
-        The question; of a very long one the first 4,000 characters.
-    """
-    return DataBlock("question", outcome.question[:_MAX_QUESTION_CHARACTERS])
 
 
 def add_variants(

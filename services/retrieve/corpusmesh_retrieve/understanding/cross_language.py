@@ -12,9 +12,10 @@ from corpusmesh_core.query.stages import MAX_LANGUAGES
 from corpusmesh_core.query.understanding import LANGUAGE_NAMES, language_of, languages_to_ask_in
 from corpusmesh_core.query.understanding.answers import read_translations
 from corpusmesh_core.records import RecordKind
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.adding import add_variants, question_block, told
+from corpusmesh_retrieve.understanding.adding import add_variants, told
 from corpusmesh_retrieve.understanding.probing import Prober
 from corpusmesh_runtime.context import CallContext
 
@@ -52,7 +53,7 @@ class CrossLanguage:
         made = await session.make(
             call,
             TRANSLATE_V1,
-            [question_block(outcome)],
+            [question_block(outcome.question)],
             read=read_translations(outcome.question, languages),
             otherwise=tuple[tuple[str, str], ...],
             parameters={"languages": ", ".join(f"{LANGUAGE_NAMES[tag]} ({tag})" for tag in languages)},

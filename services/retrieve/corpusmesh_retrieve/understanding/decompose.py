@@ -8,9 +8,10 @@ from corpusmesh_core.query import VariantOrigin
 from corpusmesh_core.query.understanding import parts_of
 from corpusmesh_core.query.understanding.answers import read_parts
 from corpusmesh_core.query.understanding.parts import MAX_PARTS
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.adding import add_variants, question_block, told
+from corpusmesh_retrieve.understanding.adding import add_variants, told
 from corpusmesh_runtime.context import CallContext
 
 _WEIGHT: Final = 0.8
@@ -32,7 +33,7 @@ class Decomposition:
         made = await outcome.request.session.make(
             call,
             DECOMPOSE_V1,
-            [question_block(outcome)],
+            [question_block(outcome.question)],
             read=read_parts(outcome.question),
             otherwise=partial(parts_of, outcome.question),
             parameters={"count": str(MAX_PARTS)},

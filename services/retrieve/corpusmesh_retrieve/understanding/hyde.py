@@ -5,9 +5,10 @@ from typing import Final
 from corpusmesh_core.prompts.hyde_v1 import HYDE_V1
 from corpusmesh_core.query import VariantOrigin
 from corpusmesh_core.query.understanding.answers import read_passage
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.adding import add_variants, question_block, told
+from corpusmesh_retrieve.understanding.adding import add_variants, told
 from corpusmesh_runtime.context import CallContext
 
 _WEIGHT: Final = 0.6
@@ -25,7 +26,7 @@ class HypotheticalPassage:
     async def run(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
         """See `Stage`."""
         made = await outcome.request.session.make(
-            call, HYDE_V1, [question_block(outcome)], read=read_passage, otherwise=str
+            call, HYDE_V1, [question_block(outcome.question)], read=read_passage, otherwise=str
         )
         # Words that nobody wrote find what nobody asked for: the passage is searched by its vector alone.
         count = add_variants(

@@ -7,9 +7,9 @@ from functools import partial
 from corpusmesh_core.prompts.query_keywords_v1 import QUERY_KEYWORDS_V1
 from corpusmesh_core.query.understanding import emphasis_of, emphasis_of_terms
 from corpusmesh_core.query.understanding.answers import MAX_KEYWORDS, read_keywords
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.adding import question_block
 from corpusmesh_runtime.context import CallContext
 
 
@@ -34,7 +34,7 @@ class Keywords:
         made = await outcome.request.session.make(
             call,
             QUERY_KEYWORDS_V1,
-            [question_block(outcome)],
+            [question_block(outcome.question)],
             read=weighed,
             otherwise=partial(emphasis_of, question),
             parameters={"count": str(MAX_KEYWORDS)},

@@ -9,9 +9,10 @@ from corpusmesh_core.query import VariantOrigin
 from corpusmesh_core.query.understanding.answers import MAX_CLUES, read_clues
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import RecordKind
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.adding import add_variants, question_block, told
+from corpusmesh_retrieve.understanding.adding import add_variants, told
 from corpusmesh_retrieve.understanding.probing import Prober
 from corpusmesh_runtime.context import CallContext
 
@@ -61,7 +62,7 @@ class MemoryClues:
                     DataBlock(f"memory {place}", item.candidate.record.text[:_MAX_MEMORY_CHARACTERS])
                     for place, item in enumerate(memories, start=1)
                 ),
-                question_block(outcome),
+                question_block(outcome.question),
             ],
             read=read_clues(outcome.question),
             otherwise=lambda: _topics(memories),

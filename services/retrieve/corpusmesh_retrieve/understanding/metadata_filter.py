@@ -14,9 +14,9 @@ from corpusmesh_core.prompts.metadata_filter_v1 import METADATA_FILTER_V1
 from corpusmesh_core.query.understanding import common_fields, conditions_in
 from corpusmesh_core.query.understanding.answers import read_conditions
 from corpusmesh_core.tenancy import FilterCondition
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.adding import question_block
 from corpusmesh_retrieve.viewing import Look
 from corpusmesh_runtime.context import CallContext
 
@@ -53,7 +53,7 @@ class MetadataConditions:
         made = await outcome.request.session.make(
             call,
             METADATA_FILTER_V1,
-            [DataBlock("fields", _shown(fields)), question_block(outcome)],
+            [DataBlock("fields", _shown(fields)), question_block(outcome.question)],
             read=read_conditions(outcome.question, fields),
             otherwise=partial(conditions_in, outcome.question, fields, today=today),
             parameters={"today": today.date().isoformat()},

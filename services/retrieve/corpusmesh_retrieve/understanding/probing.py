@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
-from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex
 from corpusmesh_core.ranking import RankedCandidate, RankingOptions, rank_candidates
 from corpusmesh_core.records import RecordKind
-from corpusmesh_core.text import analyze_query
+from corpusmesh_core.text import analyze_query, cut_to_bytes
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.outcome import SpaceView
 from corpusmesh_runtime.context import CallContext
@@ -50,7 +50,7 @@ class Prober:
             return None
         try:
             result = await self._embedder.embed(
-                [question],
+                [cut_to_bytes(question, MAX_TEXT_BYTES)],
                 role=EmbedRole.QUERY,
                 lane=EmbedLane.INTERACTIVE,
                 deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE,

@@ -9,9 +9,9 @@ from corpusmesh_core.prompts.refine_v1 import REFINE_V1
 from corpusmesh_core.query.understanding import stand_alone
 from corpusmesh_core.query.understanding.answers import read_question
 from corpusmesh_core.text import analyze_query
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.adding import question_block
 from corpusmesh_runtime.context import CallContext
 
 _MAX_TURNS: Final = 6
@@ -41,7 +41,7 @@ class Refinement:
         made = await outcome.request.session.make(
             call,
             REFINE_V1,
-            [*turns, question_block(outcome)],
+            [*turns, question_block(outcome.question)],
             read=read_question(outcome.question),
             otherwise=partial(stand_alone, outcome.question, earlier, said),
         )

@@ -127,7 +127,9 @@ class KnowledgeBaseRouter:
         if vector is None:
             return {}
         keys = {row.knowledge_base_id: _key(row, space_id) for row in listed}
-        missing = [row for row in listed if keys[row.knowledge_base_id] not in self._descriptions]
+        # A copy: another request may push entries out of the cache while this one waits.
+        known = {key: self._descriptions[key] for key in keys.values() if key in self._descriptions}
+        missing = [row for row in listed if keys[row.knowledge_base_id] not in known]
         try:
             for start in range(0, len(missing), MAX_TEXTS_PER_CALL):
                 part = missing[start : start + MAX_TEXTS_PER_CALL]
@@ -138,12 +140,13 @@ class KnowledgeBaseRouter:
                     deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE,
                 )
                 for row, own in zip(part, result.vectors, strict=True):
-                    self._descriptions[keys[row.knowledge_base_id]] = own
+                    known[keys[row.knowledge_base_id]] = own
         except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
             _log.warning("routed by contents alone", reason=error.reason)
             return {}
-        cosines = np.array([self._descriptions[key] @ vector for key in keys.values()], dtype=np.float64)
-        for key in keys.values():
+        cosines = np.array([known[key] @ vector for key in keys.values()], dtype=np.float64)
+        for key, own in known.items():
+            self._descriptions[key] = own
             self._descriptions.move_to_end(key)
         while len(self._descriptions) > _MAX_CACHED_DESCRIPTIONS:
             self._descriptions.popitem(last=False)

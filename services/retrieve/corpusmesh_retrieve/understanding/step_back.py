@@ -7,9 +7,10 @@ from corpusmesh_core.prompts.step_back_v1 import STEP_BACK_V1
 from corpusmesh_core.query import VariantOrigin
 from corpusmesh_core.query.understanding import general_question
 from corpusmesh_core.query.understanding.answers import read_general
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_retrieve.stages import StageResult
-from corpusmesh_retrieve.understanding.adding import add_variants, question_block, told
+from corpusmesh_retrieve.understanding.adding import add_variants, told
 from corpusmesh_runtime.context import CallContext
 
 _WEIGHT: Final = 0.4
@@ -31,7 +32,7 @@ class StepBack:
         made = await outcome.request.session.make(
             call,
             STEP_BACK_V1,
-            [question_block(outcome)],
+            [question_block(outcome.question)],
             read=read_general(outcome.question),
             otherwise=partial(general_question, outcome.question),
         )
