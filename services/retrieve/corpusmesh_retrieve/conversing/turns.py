@@ -129,6 +129,7 @@ class Conversations:
         self._store = tools.store
         self._snapshots = tools.snapshots
         self._settings = tools.settings
+        self._keeping: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def turn(
@@ -192,8 +193,12 @@ class Conversations:
                 reason = error.reason if isinstance(error, CorpusMeshError) else "KEEP_DEADLINE"
                 _log.warning("answer not kept", reason=reason, request_id=call.request_id)
 
-        # A caller that leaves cancels this task; what was made by then is kept all the same.
-        await asyncio.shield(keep())
+        # A caller that leaves cancels this task; what was made by then is kept all the same. The loop itself holds
+        # tasks weakly.
+        keeping = asyncio.create_task(keep())
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
+        await asyncio.shield(keeping)
 
 
 def _request_id_of(call: CallContext, request: pb.AnswerQuestionRequest) -> str:
