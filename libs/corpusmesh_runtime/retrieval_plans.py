@@ -177,8 +177,8 @@ def plan_to_wire(plan: RetrievalPlan) -> pb.RetrievalPlan:
         plan: The plan.
 
     Returns:
-        A wire plan that makes the same plan again, whatever presets and knowledge bases become; without conditions on
-        documents.
+        A wire plan that `make_plan` makes the same plan of again, whatever presets become; without configurations of
+        knowledge bases, which would fill what has no value. Conditions on documents are no part of it.
     """
     wire = pb.RetrievalPlan(
         mode=_wire_of(_MODES, plan.mode),

@@ -153,6 +153,26 @@ async def test_another_plan_and_another_model_of_today_are_noticed_and_the_recor
     assert again.retrieval.effective_plan == recorded.effective_plan
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"vector_weight": 0.9},
+        {"similarity_threshold": 0.99},
+        {"page_weight": 0.5},
+        {"understanding": {"languages": ["de"]}},
+    ],
+)
+async def test_what_the_recorded_plan_left_open_is_not_filled_by_a_knowledge_base_of_today(
+    desk: Desk, own: dict[str, object]
+) -> None:
+    name = (await desk.search()).retrieval
+    before = desk.searcher.requests[-1].make_plan([desk.shelf.config])
+    desk.shelf.config = {**desk.shelf.config, "retrieval": own}
+    again = await desk.replay(name)
+    assert again.plan_differs
+    assert desk.searcher.requests[-1].make_plan([desk.shelf.config]) == before
+
+
 async def test_a_snapshot_that_is_not_kept_gives_way_to_todays_and_is_noted(desk: Desk) -> None:
     name = (await desk.search()).retrieval
     desk.shelf.snapshots = {9: {11, 20}}

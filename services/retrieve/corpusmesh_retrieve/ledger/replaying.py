@@ -145,8 +145,9 @@ class Replayer:
     ) -> SearchOutcome:
         identifiers = tuple(row.snapshots)
 
-        def make(configs: Sequence[Mapping[str, object]]) -> RetrievalPlan:
-            plan = self._plan(asked.effective_plan, asked, configs)
+        def make(_: Sequence[Mapping[str, object]]) -> RetrievalPlan:
+            # Not what knowledge bases say today: it would fill what the plan of then left without a value.
+            plan = self._plan(asked.effective_plan, asked, ())
             # Words that the user wrote may leave the installation, and a completed question holds others too.
             return replace(plan, correction=replace(plan.correction, web=False)) if asked.standalone_query else plan
 
