@@ -269,16 +269,6 @@ async def test_kinds_that_the_plan_asks_for_are_returned_as_themselves() -> None
     assert _ids(outcome) == ["1-p"]
 
 
-async def test_named_records_are_scored_in_the_same_view() -> None:
-    bench = Bench()
-    outcome = await bench.search("ferry")
-    scored = await bench.searcher.score_records(bench.call, outcome, ["1-2", "1-0", "1-2", "9-9"])
-    assert [item.candidate.record.record_id for item in scored] == ["1-0", "1-2"]
-    assert bench.index.calls[1][1][0].record_ids == ("1-2", "1-0", "9-9")
-    assert scored[0].similarity == outcome.ranked[0].similarity
-    assert await bench.searcher.score_records(bench.call, outcome, []) == ()
-
-
 async def test_without_the_model_words_find_and_the_answer_says_so_once() -> None:
     bench = Bench()
     bench.embedder.is_away = True

@@ -1,13 +1,12 @@
 """One search from the first to the last stage, on one snapshot of each knowledge base."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
 from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.query import QueryVariant, VariantOrigin
-from corpusmesh_core.ranking import RankedCandidate, in_order, rank_candidates
+from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.text import analyze_query
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.recalling import MAX_VARIANTS, Recaller, rank_found
@@ -111,36 +110,3 @@ class Searcher:
             UnavailableError: If the index does not answer.
         """
         return await self._recaller.recall_more(call, outcome, variants)
-
-    async def score_records(
-        self, call: CallContext, outcome: SearchOutcome, record_ids: Sequence[str]
-    ) -> tuple[RankedCandidate, ...]:
-        """Score records that something else than recall has named, such as a table of contents, on the same snapshot.
-
-        Args:
-            call: The call.
-            outcome: A search that has recalled.
-            record_ids: Their ids.
-
-        Returns:
-            Those that the request may see and whose kind the plan asks for, as comparable with `outcome.ranked` as
-            the results of `recall_more`.
-
-        Raises:
-            UnavailableError: If the index does not answer.
-        """
-        options = outcome.plan.ranking_options()
-        found = await asyncio.gather(
-            *(
-                self._recaller.score(call, outcome, view, record_ids)
-                for view in outcome.views
-                if record_ids and not view.visibility.is_empty
-            )
-        )
-        return in_order(
-            [
-                item
-                for part in found
-                for item in rank_candidates(part, outcome.terms, options, rank_features=outcome.rank_features)
-            ]
-        )

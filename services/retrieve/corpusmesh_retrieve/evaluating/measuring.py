@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean
 
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import evaluation_service_pb2 as pb
@@ -314,19 +313,6 @@ def _answer_measures(answers: Sequence[AskedAnswer]) -> pb.AnswerMeasures:
         milliseconds_p50=percentile(durations, 0.5),
         milliseconds_p95=percentile(durations, 0.95),
     )
-
-
-def mean_by_measure(searches: Sequence[AskedSearch]) -> dict[str, float] | None:
-    """Give the means of the measures of the questions with gold.
-
-    Args:
-        searches: Searches.
-
-    Returns:
-        Means by name of the measure; None where no question has gold.
-    """
-    values = values_by_measure(searches)
-    return {name: fmean(entries) for name, entries in values.items()} if values["mrr"] else None
 
 
 def _patient(call: CallContext, seconds: float) -> CallContext:
