@@ -249,6 +249,24 @@ async def test_models_are_the_callers_knowledge_bases_and_the_router(mesh: Gatew
                 await client.models.retrieve("missing")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"model": "a", "messages": [{"role": "user", "content": "half \ud800 of a pair"}]}',
+        rb'{"model": "a", "messages": [{"role": "user", "content": "cited"}], "\uDFFF": 1}',
+        rb'{"model": "a", "messages": [{"role": "assistant", "content": "\ud800"}, {"role": "user", "content": "q"}]}',
+    ],
+)
+async def test_what_is_no_text_is_refused_and_no_fault(mesh: GatewayMesh, body: bytes) -> None:
+    headers = {"Authorization": f"Bearer {mesh.key(Role.VIEWER, Scope.READ)}"}
+    async with httpx.AsyncClient(base_url=mesh.http_address, headers=headers) as http:
+        refused = await http.post("/v1/chat/completions", content=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "json_invalid")
+        turn = rb'{"role": "assistant", "content": "\ud83d\ude00"}'
+        whole = rb'{"model": "a", "messages": [' + turn + rb', {"role": "user", "content": "cited"}]}'
+        assert (await http.post("/v1/chat/completions", content=whole)).status_code == 200
+
+
 async def test_caller_that_leaves_a_stream_or_a_completion_ends_its_answer_in_the_service(mesh: GatewayMesh) -> None:
     key = mesh.key(Role.VIEWER, Scope.READ)
     endless = {"model": "a", "messages": [{"role": "user", "content": "endless"}]}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
-from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.index import MAX_WINDOW, Candidate, Candidates
 from corpusmesh_core.ranking import RankingOptions, rank_candidates
 from corpusmesh_core.records import Ordinal, Record, RecordKind
@@ -109,7 +109,7 @@ async def test_forged_knowledge_bases_are_refused_before_anything_is_asked(snaps
     forged = json.loads(text)
     forged[2] = snapshots
     routed.page_token = base64.urlsafe_b64encode(json.dumps(forged).encode()).decode().rstrip("=")
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises((InvalidArgumentError, NotFoundError)):
         await handlers.SearchChunks(routed, None)
     assert len(searcher.requests) == 1
 

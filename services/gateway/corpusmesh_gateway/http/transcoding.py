@@ -81,12 +81,16 @@ def parse_json(body: bytes) -> Any:
         What it holds.
 
     Raises:
-        InvalidArgumentError: If it is no JSON, or names a key twice.
+        InvalidArgumentError: If it is no JSON, names a key twice, or holds what is no text.
     """
     try:
-        return json.loads(body, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(body, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if b"\\ud" in body.lower():
+            # One half of a pair of surrogates is no text, and no message can hold it.
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError("JSON_INVALID", f"the body is no valid JSON: {str(error)[:200]}") from error
+    return value
 
 
 def from_dict(content: Mapping[str, Any], message_type: type[Message]) -> Message:
