@@ -1,5 +1,8 @@
 """The plan of a request: preset, then the knowledge base's own plan, then what the request says."""
 
+import ast
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +11,9 @@ from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
 from corpusmesh_client.knowledge_base_settings import settings_from_plain, settings_to_plain
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.query import PLAN_BY_PRESET, Diversity, Preset, RerankMethod, RetrievalPlan
+from corpusmesh_core.query import plan as plan_module
 from corpusmesh_ingest.configuration import checked_config
+from corpusmesh_retrieve.convert import metadata_of
 from corpusmesh_runtime.retrieval_plans import make_plan, plan_to_wire
 
 DEFAULT_WINDOW = 64
@@ -90,4 +95,48 @@ def test_own_plan_survives_the_wire() -> None:
 def test_knowledge_base_refuses_a_plan_that_a_search_could_not_work_with(section: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
         checked_config({"retrieval": section}, embedder_max_tokens=512, field="knowledge_base")
+    assert raised.value.field == field
+
+
+PLAN_MODULE = Path(plan_module.__file__)
+READ_BY = (*Path(__file__).parents[2].glob("services/retrieve/corpusmesh_retrieve/**/*.py"), PLAN_MODULE)
+
+
+def read_attributes() -> set[tuple[str, str]]:
+    """Give what is read of what, such as ("assembly", "hops"); checks of values are no reading."""
+    found: set[tuple[str, str]] = set()
+    for path in READ_BY:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "__post_init__":
+                node.body = []
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute | ast.Name):
+                owner = node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id
+                if owner != "self" or path == PLAN_MODULE:
+                    found.add((owner, node.attr))
+    return found
+
+
+def test_every_field_of_a_plan_is_read_by_a_search() -> None:
+    read = read_attributes()
+    unread = []
+    for field in fields(RetrievalPlan):
+        part = getattr(RetrievalPlan(), field.name)
+        for owner, name in (
+            [(field.name, own.name) for own in fields(part)] if is_dataclass(part) else [("self", field.name)]
+        ):
+            if not {(owner, name), ("plan", name)} & read:
+                unread.append(f"{owner}.{name}")
+    assert unread == []
+
+
+@pytest.mark.parametrize(
+    ("request_plan", "field"),
+    [
+        (pb.RetrievalPlan(documents=["knowledgeBases/a/documents/b"] * 1001), "plan.documents"),
+        (pb.RetrievalPlan(metadata_conditions=[pb.MetadataCondition(key="k")] * 33), "plan.metadata_conditions"),
+    ],
+)
+def test_too_many_conditions_on_documents_name_their_field(request_plan: pb.RetrievalPlan, field: str) -> None:
+    with pytest.raises(InvalidArgumentError) as raised:
+        metadata_of(request_plan, knowledge_base_ids=["a"])
     assert raised.value.field == field

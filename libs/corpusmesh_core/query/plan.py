@@ -15,11 +15,8 @@ from corpusmesh_core.query.stages import (
 )
 from corpusmesh_core.ranking.options import Fusion, RankingOptions, VectorScale
 from corpusmesh_core.records import RecordKind
-from corpusmesh_core.tenancy.visibility import MetadataFilter
 
 MAX_PAGE_SIZE = 200
-MAX_DOCUMENTS = 1_000
-MAX_METADATA_CONDITIONS = 32
 
 _DEFAULT_THRESHOLD = {Fusion.TERM_COVERAGE: 0.2}
 
@@ -34,7 +31,7 @@ class SearchMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetrievalPlan:
-    """How to search; a plan that exists is valid.
+    """How to search; a plan that exists is valid. Conditions on documents are a request's alone, and no part of it.
 
     Attributes:
         mode: Which legs run.
@@ -46,7 +43,6 @@ class RetrievalPlan:
         window: Candidates taken from each leg, 1 to 1,000.
         page_size: Hits of a page, 1 to 200.
         kinds: Kinds of records that compete, at least one.
-        metadata: Conditions on documents, documents themselves included.
         include_other_script: Whether the vector leg also searches apart among the records of the script that the
             question is not written in, so that a larger language does not crowd out the smaller one.
         page_weight: Weight of what a vision model says of the images of the candidates' pages, 0 to 1; 0 does not look
@@ -65,7 +61,6 @@ class RetrievalPlan:
     window: int = 64
     page_size: int = 10
     kinds: tuple[RecordKind, ...] = (RecordKind.CHUNK,)
-    metadata: MetadataFilter = field(default_factory=MetadataFilter)
     include_other_script: bool = True
     page_weight: float = 0.0
     understanding: UnderstandingPlan = field(default_factory=UnderstandingPlan)
@@ -86,9 +81,6 @@ class RetrievalPlan:
             raise InvalidArgumentError(
                 "PLAN_INVALID", "kinds takes kinds of records of the index; use correction.web", field="kinds"
             )
-        check_range("metadata.conditions", len(self.metadata.conditions), 0, MAX_METADATA_CONDITIONS)
-        if self.metadata.document_ids is not None:
-            check_range("metadata.document_ids", len(self.metadata.document_ids), 0, MAX_DOCUMENTS)
 
     @property
     def runs_lexical(self) -> bool:

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from corpusmesh_core.query.limits import MAX_QUESTION_CHARACTERS
 from corpusmesh_retrieve.conversing.config import ConversationSettings
 from corpusmesh_retrieve.evaluating.config import EvaluationSettings
 from corpusmesh_runtime.config import Section, ServerSettings
@@ -18,7 +19,7 @@ class RetrieveSettings(Section):
     """Hits that an answer is made from."""
     max_evidence_tokens: int = Field(default=4000, ge=100, le=100_000)
     """Tokens of evidence where a request names no budget."""
-    max_query_characters: int = Field(default=40_000, ge=100)
+    max_query_characters: int = Field(default=MAX_QUESTION_CHARACTERS, ge=100)
     """Longest query; a longer one is refused."""
     compress_by_model: bool = False
     """Whether compression asks the language model which sentences stay, where one is configured; else rules choose."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
 from corpusmesh.type.v1 import place_pb2
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.query.plan import MAX_DOCUMENTS, MAX_METADATA_CONDITIONS
+from corpusmesh_core.query.limits import MAX_DOCUMENTS, MAX_METADATA_CONDITIONS, MAX_TURN_CHARACTERS, MAX_TURNS
 from corpusmesh_core.query.stages import check_range
 from corpusmesh_core.ranking import RankedCandidate, ScoreExplanation
 from corpusmesh_core.records import Record
@@ -17,8 +17,6 @@ from corpusmesh_retrieve.outcome import PastTurn
 _DOCUMENT = re.compile(r"knowledgeBases/([a-z0-9-]{1,63})/documents/([a-z0-9-]{1,63})")
 _SNAPSHOT = re.compile(r"knowledgeBases/([a-z0-9-]{1,63})/snapshots/([1-9][0-9]{0,8})")
 _MAX_CONDITION_VALUES = 100
-MAX_TURNS = 50
-MAX_TURN_CHARACTERS = 40_000
 _MAX_PAGE_SIZE = 200
 _DEFAULT_PAGE_SIZE = 10
 _OPERATORS = {
@@ -62,8 +60,8 @@ def metadata_of(plan: pb.RetrievalPlan, *, knowledge_base_ids: Sequence[str]) ->
     Raises:
         InvalidArgumentError: If a value is unknown or out of range; the field is named.
     """
-    check_range("metadata.conditions", len(plan.metadata_conditions), 0, MAX_METADATA_CONDITIONS)
-    check_range("metadata.document_ids", len(plan.documents), 0, MAX_DOCUMENTS)
+    check_range("plan.metadata_conditions", len(plan.metadata_conditions), 0, MAX_METADATA_CONDITIONS)
+    check_range("plan.documents", len(plan.documents), 0, MAX_DOCUMENTS)
     documents = tuple(_document_id(name, knowledge_base_ids) for name in plan.documents) or None
     return MetadataFilter(
         conditions=tuple(_condition_of(condition) for condition in plan.metadata_conditions), document_ids=documents

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.query.limits import MAX_KNOWLEDGE_BASES
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.policy import knowledge_base_id_of
 
-MAX_KNOWLEDGE_BASES = 16
 
-
-def knowledge_base_ids_of(names: Sequence[str]) -> tuple[str, ...]:
+def knowledge_base_ids_of(names: Sequence[str], *, field: str = "knowledge_bases") -> tuple[str, ...]:
     """Read the knowledge bases of a request.
 
     Args:
         names: Resource names.
+        field: Their field in the request.
 
     Returns:
         Their ids, each once.
@@ -22,12 +22,12 @@ def knowledge_base_ids_of(names: Sequence[str]) -> tuple[str, ...]:
     Raises:
         InvalidArgumentError: If a name is none, or there are more than 16.
     """
-    identifiers = tuple(dict.fromkeys(knowledge_base_id_of(name, field="knowledge_bases") for name in names))
+    identifiers = tuple(dict.fromkeys(knowledge_base_id_of(name, field=field) for name in names))
     if len(identifiers) > MAX_KNOWLEDGE_BASES:
         raise InvalidArgumentError(
             "KNOWLEDGE_BASES_INVALID",
             f"name at most {MAX_KNOWLEDGE_BASES} knowledge bases",
-            field="knowledge_bases",
+            field=field,
         )
     return identifiers
 

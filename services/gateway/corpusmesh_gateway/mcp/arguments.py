@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from corpusmesh_core.query.limits import MAX_KNOWLEDGE_BASES, MAX_QUESTION_CHARACTERS
+
 _NAME_PATTERN = r"^(knowledgeBases/)?[a-z0-9-]{1,63}$"
-_MAX_QUESTION_CHARACTERS = 40_000
 PresetName = Literal["fast", "balanced", "thorough"]
 
 
@@ -22,7 +23,7 @@ class NoArguments(ToolArguments):
 class _Asking(ToolArguments):
     knowledge_bases: list[str] = Field(
         default_factory=list,
-        max_length=16,
+        max_length=MAX_KNOWLEDGE_BASES,
         description="Knowledge bases, such as `knowledgeBases/handbook`; empty lets the router pick.",
         json_schema_extra={"items": {"type": "string", "pattern": _NAME_PATTERN}},
     )
@@ -34,14 +35,14 @@ class _Asking(ToolArguments):
 class SearchArguments(_Asking):
     """A search."""
 
-    query: str = Field(min_length=1, max_length=_MAX_QUESTION_CHARACTERS, description="A question or words.")
+    query: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS, description="A question or words.")
     top_k: int = Field(default=8, ge=1, le=50, description="Passages to return.")
 
 
 class AskArguments(_Asking):
     """A question."""
 
-    question: str = Field(min_length=1, max_length=_MAX_QUESTION_CHARACTERS, description="The question, complete.")
+    question: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS, description="The question, complete.")
 
 
 class ResearchArguments(AskArguments):

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
+from corpusmesh_core.query.limits import MAX_TURN_CHARACTERS, MAX_TURNS
 from corpusmesh_core.text.token_estimate import estimate_tokens
 from corpusmesh_gateway.http.transcoding import from_dict
 
@@ -23,8 +24,6 @@ ROUTER_MODEL: Final = "corpusmesh"
 _PREFIX = "knowledgeBases/"
 _KNOWLEDGE_BASE_ID = re.compile(r"[a-z0-9-]{1,63}")
 _MARKER = re.compile(r"\s?\[ID:\d+\]")
-_MAX_TURNS = 50
-_MAX_TURN_CHARACTERS = 40_000
 _MAX_STOPS = 4
 _MAX_STOP_CHARACTERS = 200
 _MAX_TOKENS = 1_000_000
@@ -120,12 +119,12 @@ def read_chat_request(body: Any) -> ChatQuestion:
     if request.conversation:
         # Its turns are the history; what the client repeats of them is known.
         history = []
-    request.history.extend(history[-_MAX_TURNS:])
+    request.history.extend(history[-MAX_TURNS:])
     notes = [f"{name} has no effect" for name in sorted(_IGNORED & body.keys()) if body[name] is not None]
     if has_system:
         notes.append("system messages have no effect: an answer follows its evidence alone")
-    if len(history) > _MAX_TURNS:
-        notes.append(f"the last {_MAX_TURNS} turns are the history")
+    if len(history) > MAX_TURNS:
+        notes.append(f"the last {MAX_TURNS} turns are the history")
     return ChatQuestion(
         model=model,
         request=request,
@@ -199,7 +198,7 @@ def _read_messages(messages: Any) -> tuple[list[retrieval_pb.Turn], str, bool]:
         raise _invalid("messages", "the last message must be the user's question")
     *history, last = turns
     for turn in history:
-        turn.text = turn.text[:_MAX_TURN_CHARACTERS]
+        turn.text = turn.text[:MAX_TURN_CHARACTERS]
     return [turn for turn in history if turn.text.strip()], last.text, has_system
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import secrets
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,10 +19,9 @@ from corpusmesh_core.tenancy import Access, Identity
 from corpusmesh_retrieve.conversing.config import ConversationSettings
 from corpusmesh_retrieve.conversing.names import conversation_id_of, conversation_to_wire, message_to_wire
 from corpusmesh_retrieve.conversing.visible import VisibleSources
+from corpusmesh_retrieve.request_checks import knowledge_base_ids_of
 from corpusmesh_runtime.context import require_call
-from corpusmesh_runtime.policy import knowledge_base_id_of
 
-_MAX_KNOWLEDGE_BASES = 16
 _MAX_TITLE_CHARACTERS = 200
 _DEFAULT_PAGE_SIZE = 50
 _MAX_PAGE_SIZE = 500
@@ -74,7 +72,7 @@ class ConversationHandlers(ConversationServiceServicer):
                 field="conversation.title",
                 limit=_MAX_TITLE_CHARACTERS,
             )
-        knowledge_base_ids = _knowledge_base_ids(wanted.knowledge_bases)
+        knowledge_base_ids = knowledge_base_ids_of(wanted.knowledge_bases, field="conversation.knowledge_bases")
         if knowledge_base_ids:
             await self._tools.knowledge_bases.check(identity, knowledge_base_ids, Access.READ)
         row = await self._tools.store.create(
@@ -134,16 +132,6 @@ class ConversationHandlers(ConversationServiceServicer):
             messages.append(message)
         more = _make_token(request.parent, [rows[len(messages) - 1].position]) if len(rows) > len(messages) else ""
         return pb.ListMessagesResponse(messages=messages, next_page_token=more)
-
-
-def _knowledge_base_ids(names: Sequence[str]) -> tuple[str, ...]:
-    field = "conversation.knowledge_bases"
-    identifiers = tuple(dict.fromkeys(knowledge_base_id_of(name, field=field) for name in names))
-    if len(identifiers) > _MAX_KNOWLEDGE_BASES:
-        raise InvalidArgumentError(
-            "KNOWLEDGE_BASES_INVALID", f"name at most {_MAX_KNOWLEDGE_BASES} knowledge bases", field=field
-        )
-    return identifiers
 
 
 def _new_id(identity: Identity, request_id: str) -> str:
