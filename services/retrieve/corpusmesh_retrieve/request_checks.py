@@ -1,12 +1,16 @@
 """Checks that every request of the retrieve service passes, and names that its answers carry."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.query.limits import MAX_KNOWLEDGE_BASES
-from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.policy import knowledge_base_id_of
+
+if TYPE_CHECKING:
+    # The settings of conversations are part of it, and conversations check their knowledge bases here.
+    from corpusmesh_retrieve.config import RetrieveSettings
 
 
 def knowledge_base_ids_of(names: Sequence[str], *, field: str = "knowledge_bases") -> tuple[str, ...]:
@@ -32,7 +36,7 @@ def knowledge_base_ids_of(names: Sequence[str], *, field: str = "knowledge_bases
     return identifiers
 
 
-def check_query(query: str, field: str, settings: RetrieveSettings) -> None:
+def check_query(query: str, field: str, settings: "RetrieveSettings") -> None:
     """Refuse a question that asks nothing, or is too long.
 
     Args:
