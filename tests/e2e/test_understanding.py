@@ -85,7 +85,7 @@ async def test_a_tenants_own_words_hold_for_documents_that_were_there_before(
         for query in (TERM, "公告对氪金有什么规定？", "「氪金」"):
             found = await client.search([base.name], query, explain=True)
             assert found.hits[0].text == TOGETHER, query
-            assert stage(found, "synonyms").detail == "1 terms, 0 synonyms"
+            assert stage(found, "synonyms").detail == "1 term, 0 synonyms"
         with pytest.raises(ConflictError):
             await client.vocabulary.update(terms=["other"], etag=before.etag)
         with pytest.raises(InvalidArgumentError):

@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 from corpusmesh.retrieve.v1 import evaluation_service_pb2 as pb
 from corpusmesh_app.cli.app import build_app
 from corpusmesh_app.cli.evaluation_set_files import read_golden_questions
-from corpusmesh_app.cli.evaluation_shapes import answer_row, comparison_row, plan_row
+from corpusmesh_app.cli.evaluation_shapes import answer_row, comparison_row, plan_name, plan_row
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
+from corpusmesh_core.query import PLAN_BY_PRESET, Preset
+from corpusmesh_runtime.retrieval_plans import plan_to_wire
 
 DOCUMENTS = {"manual.pdf": "knowledgeBases/kb/documents/manual", "d7.txt": "knowledgeBases/kb/documents/d7"}
 
@@ -92,3 +94,18 @@ def test_rows_say_what_was_measured() -> None:
     comparison.significant = True
     assert comparison_row(comparison)[:3] == ("mrr", "-0.1000", "-0.2000 .. -0.0500")
     assert comparison_row(comparison)[-1] == "worse"
+
+
+def test_a_file_that_is_no_text_is_told_apart_from_one_that_is_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_bytes(b"PK\x03\x04\xff\xfe")
+    with pytest.raises(InvalidArgumentError, match="UTF-8"):
+        read_golden_questions(file, DOCUMENTS)
+
+
+def test_a_plan_that_was_measured_is_named_by_its_preset() -> None:
+    wire = plan_to_wire(PLAN_BY_PRESET[Preset.THOROUGH])
+    wire.candidate_window = 200
+    assert plan_name(pb.PlanMeasures(effective_plan=wire), 1) == "thorough"
+    wire.assembly.hops = 0
+    assert plan_name(pb.PlanMeasures(effective_plan=wire), 1) == "plan 2"

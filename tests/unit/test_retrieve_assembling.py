@@ -310,7 +310,7 @@ async def test_the_contents_of_the_best_document_lead_to_a_section_that_no_leg_f
     outcome = outcome_of(items, assembly=AssemblyPlan(toc=True))
     reports = await run(outcome, shelf)
     assert ids(outcome.ranked)[0] == "7-3"
-    assert reports["toc"].detail == "1 of 3 sections; 1 chunks were added"
+    assert reports["toc"].detail == "1 of 3 sections; added: 1 chunk"
     assert not reports["toc"].by_model
     assert len(shelf.reads) == 2
     assert outcome.ranked[0].candidate.record.vector is None

@@ -153,7 +153,7 @@ async def list_all(
     golden_set: Annotated[str, typer.Option("--set", help="Show the evaluations of this set instead.")] = "",
 ) -> None:
     """List the golden sets of a knowledge base, or the evaluations of one."""
-    from corpusmesh_app.cli.evaluation_shapes import PLAN_COLUMNS, golden_set_shape, message_shape, plan_row
+    from corpusmesh_app.cli.evaluation_shapes import PLAN_COLUMNS, golden_set_shape, message_shape, plan_name, plan_row
     from corpusmesh_app.cli.shapes import time_of
     from corpusmesh_client.names import identifier_of
 
@@ -180,7 +180,7 @@ async def list_all(
         name = _set_name(base.name, golden_set)
         evaluations = [entry async for entry in client.evaluation.list_evaluations(name)]
     measured = [
-        (identifier_of(entry.name), time_of(entry, "create_time"), *plan_row(str(place + 1), measures))
+        (identifier_of(entry.name), time_of(entry, "create_time"), *plan_row(plan_name(measures, place), measures))
         for entry in evaluations
         for place, measures in enumerate(entry.plans)
     ]

@@ -31,8 +31,12 @@ def read_golden_questions(path: Path, documents: Mapping[str, str]) -> list[pb.G
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise NotFoundError("EVALUATION_FILE_NOT_FOUND", f"{path} cannot be read", path=path) from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            "EVALUATION_FILE_INVALID", f"{path} is not text in UTF-8: it must hold lines of JSON", path=path
+        ) from error
     questions = [
         _question_of(path, number, line, documents) for number, line in enumerate(lines, start=1) if line.strip()
     ]

@@ -7,6 +7,8 @@ from google.protobuf import json_format
 from corpusmesh.retrieve.v1 import evaluation_service_pb2 as pb
 from corpusmesh.retrieve.v1 import ledger_service_pb2 as ledger_pb
 from corpusmesh_app.cli.shapes import time_of
+from corpusmesh_core.query import PLAN_BY_PRESET
+from corpusmesh_runtime.retrieval_plans import plan_to_wire
 
 PLAN_COLUMNS = ("PLAN", "RECALL@2", "RECALL@5", "RECALL@10", "NDCG@10", "MRR", "MS P50", "MS P95")
 ANSWER_COLUMNS = ("PLAN", "CITED RIGHT", "GOLD CITED", "ABSTENTION", "ANSWERS", "ABSTAINED", "MS P50", "MS P95")
@@ -45,6 +47,24 @@ def message_shape(message: "pb.Evaluation | ledger_pb.Retrieval | ledger_pb.Repl
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
     return shape
+
+
+def plan_name(measures: pb.PlanMeasures, place: int) -> str:
+    """Name a plan that was measured.
+
+    Args:
+        measures: What was measured with it.
+        place: Its place in the evaluation, from 0.
+
+    Returns:
+        The preset that it is; where it is none of them, its place.
+    """
+    for preset, plan in PLAN_BY_PRESET.items():
+        wire = plan_to_wire(plan)
+        wire.candidate_window = measures.effective_plan.candidate_window
+        if wire == measures.effective_plan:
+            return preset.value
+    return f"plan {place + 1}"
 
 
 def plan_row(name: str, measures: pb.PlanMeasures) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corpusmesh_app.cli.command import command
+from corpusmesh_app.cli.explanations import plan_text
+from corpusmesh_app.cli.output import plain
 from corpusmesh_app.cli.session import Session
 
 if TYPE_CHECKING:
@@ -63,14 +65,25 @@ async def list_all(
 async def show(session: Session, retrieval: RetrievalArgument) -> None:
     """Show one recorded search with its hits."""
     from corpusmesh_app.cli.evaluation_shapes import message_shape
+    from corpusmesh_app.cli.shapes import time_of
 
     async with session.client() as client:
         found = await client.ledger.get(_name(retrieval))
     rows = [(hit.rank, hit.record_id, hit.document, f"{hit.scores.similarity:.4f}") for hit in found.hits]
-    session.output.result(
-        {"retrieval": message_shape(found)},
-        session.output.table(("RANK", "RECORD", "DOCUMENT", "SIMILARITY"), rows, empty="No hit that you may see."),
-    )
+    table = session.output.table(("RANK", "RECORD", "DOCUMENT", "SIMILARITY"), rows, empty="No hit that you may see.")
+
+    def render(console: "Console") -> None:
+        console.print(plain(found.query), style="bold")
+        if found.standalone_query:
+            console.print(plain(f"Searched for: {found.standalone_query}"))
+        console.print(plain(f"Searched: {', '.join(found.snapshots) or 'nothing published'}"))
+        console.print(plain(f"Plan: {plan_text(found.effective_plan)}"))
+        console.print(f"Recorded {time_of(found, 'create_time')}, kept until {time_of(found, 'expire_time')}")
+        table(console)
+        if found.hidden_hit_count:
+            console.print(f"{found.hidden_hit_count} hits are gone, or not for you to see.", style="dim")
+
+    session.output.result({"retrieval": message_shape(found)}, render)
 
 
 async def replay(

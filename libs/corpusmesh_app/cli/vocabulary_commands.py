@@ -87,4 +87,4 @@ def _print(session: Session, vocabulary: "Vocabulary") -> None:
     groups = [list(group.words) for group in vocabulary.synonyms]
     shape = {"terms": list(vocabulary.terms), "synonyms": groups, "etag": vocabulary.etag}
     rows = [("term", term) for term in vocabulary.terms] + [("synonyms", ", ".join(group)) for group in groups]
-    session.output.result(shape, session.output.table(["Kind", "Words"], rows, empty="No word of your own yet."))
+    session.output.result(shape, session.output.table(["KIND", "WORDS"], rows, empty="No word of your own yet."))

@@ -18,7 +18,7 @@ from corpusmesh_core.ranking.hops import (
 from corpusmesh_core.text import QueryTerms
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.recalling import Recaller
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
 
 _FOLLOW_UP_WEIGHT: Final = 0.8
@@ -58,7 +58,7 @@ class HopStage:
         outcome.ranked = ranked
         if not name_count and not asked:
             return StageResult(StageState.SKIPPED, detail="neither question nor hits name anything")
-        detail = f"{name_count} names led to {found_count} further records"
+        detail = f"{counted(name_count, 'name')} led to {counted(found_count, 'further record')}"
         if asked:
             detail = f"{asked} questions of the model; {detail}"
         elif why_not:

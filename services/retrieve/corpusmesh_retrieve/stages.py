@@ -36,6 +36,19 @@ class StageResult:
     detail: str = ""
 
 
+def counted(count: int, noun: str) -> str:
+    """Write how many there are of something.
+
+    Args:
+        count: How many.
+        noun: One of them, with a regular plural.
+
+    Returns:
+        Such as "1 name", "3 names".
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class Stage(Protocol):
     """One optional stage."""
 

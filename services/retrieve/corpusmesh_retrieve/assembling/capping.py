@@ -2,7 +2,7 @@
 
 from corpusmesh_core.assembly import cap_per_document
 from corpusmesh_retrieve.outcome import SearchOutcome
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
 
 
@@ -23,4 +23,4 @@ class DocumentCapStage:
         del call
         before = len(outcome.kept)
         outcome.ranked = cap_per_document(outcome.ranked, max_count=outcome.plan.assembly.max_per_document)
-        return StageResult(detail=f"{before - len(outcome.kept)} hits over the bound")
+        return StageResult(detail=f"{counted(before - len(outcome.kept), 'hit')} over the bound")

@@ -23,7 +23,7 @@ from corpusmesh_core.prompts.compress_v1 import COMPRESS_V1
 from corpusmesh_core.records import Record
 from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 
@@ -73,7 +73,7 @@ class CompressionStage:
         before = sum(len(record.text) for record in records if record.record_id in outcome.compressed)
         after = sum(map(len, outcome.compressed.values()))
         return StageResult(
-            by_model=by_model, detail=f"{len(outcome.compressed)} hits: {before} characters became {after}"
+            by_model=by_model, detail=f"{counted(len(outcome.compressed), 'hit')}: {before} characters became {after}"
         )
 
     async def _chosen(

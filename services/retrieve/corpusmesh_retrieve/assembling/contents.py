@@ -28,7 +28,7 @@ from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.assembling.reading import RecordReader, space_of
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 
@@ -82,7 +82,7 @@ class ContentsStage:
         outcome.ranked = apply_toc(outcome.ranked, scores, added, gain=self._settings.gain)
         kept = sum(item.is_kept for item in added)
         return StageResult(
-            by_model=by_model, detail=f"{len(picked)} of {len(sections)} sections; {kept} chunks were added"
+            by_model=by_model, detail=f"{len(picked)} of {len(sections)} sections; added: {counted(kept, 'chunk')}"
         )
 
     async def _pick(

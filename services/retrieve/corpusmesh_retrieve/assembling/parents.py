@@ -5,7 +5,7 @@ from corpusmesh_core.assembly.parents import PARENT_ATTRIBUTE
 from corpusmesh_core.records import RecordKind
 from corpusmesh_retrieve.assembling.reading import RecordReader
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
 
 _MAX_PARENTS = 32
@@ -50,5 +50,5 @@ class ParentStage:
         before = len(outcome.kept)
         outcome.ranked = replace_children(outcome.ranked, parents)
         missing = len(names) - len(parents)
-        detail = f"{before} hits became {len(outcome.kept)}"
+        detail = f"{counted(before, 'hit')} became {len(outcome.kept)}"
         return StageResult(detail=f"{detail}; {missing} parents were not there" if missing else detail)

@@ -14,7 +14,7 @@ from corpusmesh_core.assembly import (
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_retrieve.assembling.reading import RecordReader
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
 
 _NEIGHBOUR_WINDOW = 24
@@ -53,7 +53,9 @@ class SegmentStage:
         outcome.ranked = join_spans(
             outcome.ranked, spans, read, reason=MERGED_INTO_SEGMENT, max_token_count=self._settings.max_token_count
         )
-        return StageResult(detail=f"{len(spans)} segments: {before} hits became {len(outcome.kept)}")
+        return StageResult(
+            detail=f"{counted(len(spans), 'segment')}: {counted(before, 'hit')} became {len(outcome.kept)}"
+        )
 
 
 class NeighbourStage:
@@ -87,7 +89,7 @@ class NeighbourStage:
         outcome.ranked = join_spans(
             outcome.ranked, spans, read, reason=MERGED_INTO_NEIGHBOUR, max_token_count=self._max_token_count
         )
-        return StageResult(detail=f"{len(spans)} hits with {len(read)} chunks beside them")
+        return StageResult(detail=f"{counted(len(spans), 'hit')} with {counted(len(read), 'chunk')} beside them")
 
 
 async def _read_missing(

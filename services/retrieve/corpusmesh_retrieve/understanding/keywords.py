@@ -9,7 +9,7 @@ from corpusmesh_core.query.understanding import emphasis_of, emphasis_of_terms
 from corpusmesh_core.query.understanding.answers import MAX_KEYWORDS, read_keywords
 from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
 
 
@@ -44,4 +44,4 @@ class Keywords:
         if not emphasis:
             return StageResult(StageState.SKIPPED, made.by_model, "no word stands out")
         outcome.terms = replace(outcome.terms, emphasis=emphasis)
-        return StageResult(StageState.RAN, made.by_model, f"{len(emphasis)} terms count for more")
+        return StageResult(StageState.RAN, made.by_model, f"counting for more: {counted(len(emphasis), 'term')}")

@@ -16,7 +16,7 @@ from corpusmesh_core.query.understanding.answers import read_conditions
 from corpusmesh_core.tenancy import FilterCondition
 from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_retrieve.viewing import Look
 from corpusmesh_runtime.context import CallContext
 
@@ -66,7 +66,7 @@ class MetadataConditions:
             outcome.notes.append(detail)
             return StageResult(StageState.SKIPPED, made.by_model, detail)
         outcome.notes.append(f"only documents were searched that meet conditions of the question on {names}")
-        return StageResult(StageState.RAN, made.by_model, f"{len(made.value)} conditions on {names}")
+        return StageResult(StageState.RAN, made.by_model, f"{counted(len(made.value), 'condition')} on {names}")
 
     async def _narrowed(
         self, call: CallContext, outcome: SearchOutcome, conditions: tuple[FilterCondition, ...]

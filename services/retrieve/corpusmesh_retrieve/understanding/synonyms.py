@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
-from corpusmesh_retrieve.stages import StageResult
+from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_retrieve.vocabulary.reading import VocabularyReader
 from corpusmesh_runtime.context import CallContext
 
@@ -33,4 +33,4 @@ class Synonyms:
         phrases = vocabulary.phrases_in(outcome.question)
         alternatives = vocabulary.alternatives_in(outcome.question, outcome.terms.fine)
         outcome.terms = replace(outcome.terms, phrases=phrases, alternatives=alternatives)
-        return StageResult(detail=f"{len(phrases)} terms, {len(alternatives)} synonyms")
+        return StageResult(detail=f"{counted(len(phrases), 'term')}, {counted(len(alternatives), 'synonym')}")

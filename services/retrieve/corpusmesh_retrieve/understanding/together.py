@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from corpusmesh_retrieve.outcome import SearchOutcome
-from corpusmesh_retrieve.stages import Stage, StageResult, run_stages
+from corpusmesh_retrieve.stages import Stage, StageResult, counted, run_stages
 from corpusmesh_retrieve.understanding.adding import sort_variants
 from corpusmesh_runtime.context import CallContext
 
@@ -40,4 +40,4 @@ class Together:
         for error in ended:
             if error is not None:
                 raise error
-        return StageResult(detail=f"{len(outcome.stages) - first} stages at the same time")
+        return StageResult(detail=f"{counted(len(outcome.stages) - first, 'stage')} at the same time")
