@@ -242,8 +242,16 @@ class MemoryLedger:
             raise self.failure
         name = f"r{len(self.rows)}"
         expiry = MOMENT + timedelta(days=retrieval.retention_days)
+        sources = {*retrieval.history_sources, *(ordinal for hit in retrieval.hits for ordinal in hit.sources)}
         self.rows[name] = RetrievalRow(
-            name, identity.user_id, retrieval.snapshots, retrieval.request, retrieval.hits, MOMENT, expiry
+            name,
+            identity.user_id,
+            retrieval.snapshots,
+            retrieval.request,
+            retrieval.hits,
+            MOMENT,
+            expiry,
+            tuple(sorted(sources)),
         )
         return name
 

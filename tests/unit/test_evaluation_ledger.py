@@ -237,3 +237,16 @@ async def test_words_that_the_user_did_not_write_are_not_sent_to_the_web_by_a_se
     assert again.make_plan([{}]).correction.web is not bool(standalone)
     assert any("the web was left out" in note for note in answer.notes) is bool(standalone)
     assert not answer.plan_differs
+
+
+async def test_a_completed_question_is_told_as_long_as_all_that_it_may_be_made_of_is_visible(desk: Desk) -> None:
+    found = await desk.search()
+    row = desk.store.rows["r0"]
+    asked = pb.Retrieval.FromString(row.request)
+    asked.standalone_query = "Does Orlinda Fesk keep the notice period?"
+    for sources, is_told in (((10, 20), True), ((10, 20, 99), False)):
+        desk.store.rows["r0"] = replace(row, request=asked.SerializeToString(), sources=sources)
+        assert bool((await desk.get(found.retrieval)).standalone_query) is is_told
+        assert (await desk.get(found.retrieval)).query == "notice period"
+        [listed] = (await desk.ledger.ListRetrievals(pb.ListRetrievalsRequest(), None)).retrievals
+        assert listed.standalone_query == ""

@@ -30,7 +30,7 @@ class PostgresRetrievalStore:
         Returns:
             Its id; "" if it was not recorded.
         """
-        sources = sorted({ordinal for hit in retrieval.hits for ordinal in hit.sources})
+        sources = sorted({*retrieval.history_sources, *(ordinal for hit in retrieval.hits for ordinal in hit.sources)})
         async with self._database.tenant(identity.tenant_id, durable=False) as connection:
             row = await connection.fetchrow(
                 "WITH expired AS (DELETE FROM corpusmesh.retrievals WHERE tenant_id = $1 AND retrieval_id IN ("
@@ -95,7 +95,7 @@ class PostgresRetrievalStore:
         """
         async with self._database.tenant(identity.tenant_id) as connection:
             rows = await connection.fetch(
-                "SELECT retrieval_id, user_id, snapshots, request, create_time, expire_time"
+                "SELECT retrieval_id, user_id, snapshots, request, sources, create_time, expire_time"
                 " FROM corpusmesh.retrievals WHERE tenant_id = $1 AND user_id = $2 AND ($3 = '' OR retrieval_id < $3)"
                 " AND expire_time > now() ORDER BY retrieval_id DESC LIMIT $4",
                 identity.tenant_id,
@@ -157,4 +157,5 @@ def _to_row(row: asyncpg.Record, hits: Sequence[RecordedHit]) -> RetrievalRow:
         hits=tuple(hits),
         create_time=row["create_time"],
         expire_time=row["expire_time"],
+        sources=tuple(row["sources"]),
     )

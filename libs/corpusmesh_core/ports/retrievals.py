@@ -88,12 +88,14 @@ class NewRetrieval:
         request: The request with its effective plan, serialised.
         hits: Its hits, best first.
         retention_days: Days until it is deleted.
+        history_sources: Ordinals that the turns were made from of which the question was completed.
     """
 
     snapshots: Mapping[str, int]
     request: bytes
     hits: tuple[RecordedHit, ...]
     retention_days: int
+    history_sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class RetrievalRow:
         hits: Its hits, best first; none in lists.
         create_time: UTC.
         expire_time: UTC.
+        sources: Ordinals that hits and completed question were made from.
     """
 
     retrieval_id: str
@@ -117,6 +120,7 @@ class RetrievalRow:
     hits: tuple[RecordedHit, ...]
     create_time: datetime
     expire_time: datetime
+    sources: tuple[int, ...] = ()
 
 
 class RetrievalStore(Protocol):

@@ -123,7 +123,7 @@ class AnswerHandlers(AnswerServiceServicer):
             async for stage, message in messages:
                 yield _progress(stage, message)
         outcome = found[0]
-        retrieval = await self._record(call, request, outcome, options)
+        retrieval = await self._record(call, request, outcome, options, turn)
         result = self._answerer.gather(outcome.question, outcome, options)
         result.notes.extend(outcome.notes)
         hits = {item.candidate.record.record_id: item for item in outcome.kept}
@@ -179,6 +179,7 @@ class AnswerHandlers(AnswerServiceServicer):
         request: answer_pb.AnswerQuestionRequest,
         outcome: SearchOutcome,
         options: AnswerOptions,
+        turn: ConversationTurn,
     ) -> str:
         if self._recorder is None:
             return ""
@@ -189,6 +190,7 @@ class AnswerHandlers(AnswerServiceServicer):
             outcome.kept[: options.evidence_count],
             page_size=options.evidence_count,
             is_answer=True,
+            history_sources=turn.history_sources,
         )
 
     def _options(self, request: answer_pb.AnswerQuestionRequest) -> AnswerOptions:

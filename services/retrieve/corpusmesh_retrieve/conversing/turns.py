@@ -50,6 +50,7 @@ class ConversationTurn:
 
     Attributes:
         history: Turns before it, oldest first.
+        history_sources: Ordinals that those turns were made from.
         knowledge_base_ids: What is asked: the request's knowledge bases, else the conversation's, else none.
     """
 
@@ -62,6 +63,7 @@ class ConversationTurn:
         """
         self.knowledge_base_ids = tuple(knowledge_base_ids)
         self.history = history.turns
+        self.history_sources = history.sources
         self._past = history
         self._origin = AnswerOrigin()
         self._texts: list[str] = []

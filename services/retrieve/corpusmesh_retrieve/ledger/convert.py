@@ -78,7 +78,8 @@ def retrieval_to_wire(row: RetrievalRow, visible: BitMap | None = None) -> pb.Re
         visible: Ordinals that the caller may see; None to leave the hits out.
 
     Returns:
-        The resource with the hits that the caller may see.
+        The resource with the hits that the caller may see. The question as it was completed from turns of a
+        conversation may hold words of what these were made from: it is there where the caller may see all of that.
     """
     message = request_of(row)
     message.name = f"retrievals/{row.retrieval_id}"
@@ -90,6 +91,8 @@ def retrieval_to_wire(row: RetrievalRow, visible: BitMap | None = None) -> pb.Re
     )
     message.create_time.CopyFrom(timestamp(row.create_time))
     message.expire_time.CopyFrom(timestamp(row.expire_time))
+    if message.standalone_query and (visible is None or not all(ordinal in visible for ordinal in row.sources)):
+        message.standalone_query = ""
     if visible is None:
         return message
     for rank, hit in enumerate(row.hits, start=1):

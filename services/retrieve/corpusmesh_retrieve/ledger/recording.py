@@ -42,6 +42,7 @@ class Recorder:
         *,
         page_size: int,
         is_answer: bool = False,
+        history_sources: Sequence[int] = (),
     ) -> str:
         """Record a search where every knowledge base that it searched keeps a ledger.
 
@@ -52,6 +53,7 @@ class Recorder:
             hits: Its hits, best first: what the caller is told.
             page_size: Hits that were asked for.
             is_answer: Whether they were asked for as evidence of an answer.
+            history_sources: Ordinals that the turns before the question were made from.
 
         Returns:
             `retrievals/{retrieval}`; "" where nothing was recorded. A ledger that does not answer fails no search.
@@ -74,6 +76,7 @@ class Recorder:
             request=request.SerializeToString(deterministic=True),
             hits=tuple(_recorded(hit) for hit in hits),
             retention_days=min(section.retention_days for section in sections),
+            history_sources=tuple(history_sources) if request.standalone_query else (),
         )
         try:
             identifier = await self._store.add(call.identity, retrieval)
