@@ -18,8 +18,8 @@ from corpusmesh_core.tenancy import CallerKind, Identity, Role, Scope
 from corpusmesh_retrieve.asking import ModelSession
 from corpusmesh_retrieve.evaluating.config import EvaluationSettings
 from corpusmesh_retrieve.evaluating.handlers import EvaluationHandlers, EvaluationTools
-from corpusmesh_retrieve.listing import make_list_token
 from corpusmesh_runtime.context import CallContext, current_call, require_call
+from corpusmesh_runtime.page_tokens import make_page_token
 from corpusmesh_runtime.retrieval_plans import make_plan
 from tests.support.golden_shelf import MemoryEvaluations, MemoryGoldenSets, Shelf, ShelfSearcher
 
@@ -304,7 +304,7 @@ async def test_questions_are_paged_and_a_made_up_token_is_refused(desk: Desk) ->
     page = await desk.handlers.ListGoldenQuestions(rest, None)
     assert ([entry.position for entry in page.questions], page.next_page_token) == ([2], "")
     for key in ("abc", "1" * 20):
-        token = make_list_token(f"{SET}/questions", key)
+        token = make_page_token(f"{SET}/questions", key)
         with pytest.raises(InvalidArgumentError):
             await desk.handlers.ListGoldenQuestions(pb.ListGoldenQuestionsRequest(parent=SET, page_token=token), None)
 

@@ -1,23 +1,17 @@
-"""Pages: sizes within bounds, and tokens that only fit the listing they came from."""
+"""Pages of the service's lists: sizes within bounds, in entries and in bytes."""
 
-import base64
-import binascii
-import hashlib
-import re
 from collections.abc import Iterable
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_runtime.page_tokens import checked_page_size, make_page_token, read_page_number, read_page_token
 
-_DEFAULT_PAGE_SIZE = 50
 _MAX_PAGE_SIZE = 500
-_DIGEST_CHARACTERS = 8
-_KEY = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _MAX_PAGE_BYTES = 3 * 1024 * 1024
 _Entry = TypeVar("_Entry", bound=Message)
+
+__all__ = ["make_page_token", "page_size_of", "read_page_number", "read_page_token", "within_page"]
 
 
 def within_page(entries: Iterable[_Entry]) -> list[_Entry]:
@@ -51,75 +45,4 @@ def page_size_of(page_size: int) -> int:
     Raises:
         InvalidArgumentError: If it is negative.
     """
-    if page_size < 0:
-        raise InvalidArgumentError("PAGE_SIZE_INVALID", "page_size must not be negative", field="page_size")
-    return min(page_size or _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE)
-
-
-def make_page_token(listing: str, key: str) -> str:
-    """Make the token of the next page.
-
-    Args:
-        listing: What is listed, such as method and parent.
-        key: Last key of this page.
-
-    Returns:
-        An opaque token.
-    """
-    return base64.urlsafe_b64encode(f"{_digest(listing)}{key}".encode()).decode().rstrip("=")
-
-
-def read_page_token(listing: str, token: str) -> str:
-    """Read a token.
-
-    Args:
-        listing: What is listed.
-        token: What `make_page_token` made for the same listing; "" for the first page.
-
-    Returns:
-        The key after which the page begins; "" for the first page.
-
-    Raises:
-        InvalidArgumentError: If it is no token of this listing.
-    """
-    if not token:
-        return ""
-    try:
-        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError) as error:
-        raise _invalid() from error
-    # Anybody can make a token, so its key is as untrusted as any other input.
-    if not text.startswith(_digest(listing)) or not _KEY.fullmatch(text[_DIGEST_CHARACTERS:]):
-        raise _invalid()
-    return text[_DIGEST_CHARACTERS:]
-
-
-def read_page_number(listing: str, token: str) -> int:
-    """Read the token of a listing whose keys are numbers.
-
-    Args:
-        listing: What is listed.
-        token: What `make_page_token` made for the same listing; "" for the first page.
-
-    Returns:
-        The number before which the page begins; 0 for the first page.
-
-    Raises:
-        InvalidArgumentError: If it is no token of this listing.
-    """
-    key = read_page_token(listing, token)
-    if key and not _NUMBER.fullmatch(key):
-        raise _invalid()
-    return int(key or 0)
-
-
-def _digest(listing: str) -> str:
-    return hashlib.sha256(listing.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-
-
-def _invalid() -> InvalidArgumentError:
-    return InvalidArgumentError(
-        "PAGE_TOKEN_INVALID",
-        "page_token must be the next_page_token of the same listing; leave it empty for the first page",
-        field="page_token",
-    )
+    return checked_page_size(page_size, max_page_size=_MAX_PAGE_SIZE)

@@ -1,9 +1,7 @@
 """Handlers of `ConversationService`."""
 
-import base64
-import binascii
 import hashlib
-import json
+import re
 import secrets
 import uuid
 from dataclasses import dataclass
@@ -21,14 +19,21 @@ from corpusmesh_retrieve.conversing.names import conversation_id_of, conversatio
 from corpusmesh_retrieve.conversing.visible import VisibleSources
 from corpusmesh_retrieve.request_checks import knowledge_base_ids_of
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.page_tokens import (
+    checked_page_size,
+    make_page_token,
+    page_token_invalid,
+    read_page_number,
+    read_page_token,
+)
 
 _MAX_TITLE_CHARACTERS = 200
-_DEFAULT_PAGE_SIZE = 50
+_LISTING = "conversations"
 _MAX_PAGE_SIZE = 500
 _MAX_MESSAGE_PAGE_SIZE = 200
 _MAX_PAGE_BYTES = 3 * 1024 * 1024
-_MAX_TOKEN_CHARACTERS = 400
 _ID_CHARACTERS = 24
+_KEY = re.compile(r"([0-9]{1,16})\.([a-z0-9-]{1,63})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -93,14 +98,12 @@ class ConversationHandlers(ConversationServiceServicer):
         self, request: pb.ListConversationsRequest, context: Any
     ) -> pb.ListConversationsResponse:
         """See the contract."""
-        size = _page_size_of(request.page_size, _MAX_PAGE_SIZE)
-        after = _read_token("conversations", request.page_token) if request.page_token else None
-        last = _row_of(after) if after is not None else None
+        size = checked_page_size(request.page_size, max_page_size=_MAX_PAGE_SIZE)
+        after = read_page_token(_LISTING, request.page_token)
+        last = _row_of(after) if after else None
         rows = await self._tools.store.list(require_call().identity, last, size + 1)
         page = rows[:size]
-        more = ""
-        if len(rows) > size:
-            more = _make_token("conversations", [_microseconds_of(page[-1].update_time), page[-1].conversation_id])
+        more = make_page_token(_LISTING, _key_of(page[-1])) if len(rows) > size else ""
         return pb.ListConversationsResponse(
             conversations=[conversation_to_wire(row) for row in page], next_page_token=more
         )
@@ -116,10 +119,8 @@ class ConversationHandlers(ConversationServiceServicer):
         """See the contract."""
         identity = require_call().identity
         conversation_id = conversation_id_of(request.parent, field="parent")
-        size = _page_size_of(request.page_size, _MAX_MESSAGE_PAGE_SIZE)
-        after = -1
-        if request.page_token:
-            (after,) = _positions_of(_read_token(request.parent, request.page_token))
+        size = checked_page_size(request.page_size, max_page_size=_MAX_MESSAGE_PAGE_SIZE)
+        after = read_page_number(request.parent, request.page_token, first=-1)
         rows = await self._tools.store.list_messages(identity, conversation_id, after, size + 1)
         visible = VisibleSources(self._tools.snapshots, identity)
         messages: list[pb.Message] = []
@@ -130,7 +131,9 @@ class ConversationHandlers(ConversationServiceServicer):
             if messages and byte_count > _MAX_PAGE_BYTES:
                 break
             messages.append(message)
-        more = _make_token(request.parent, [rows[len(messages) - 1].position]) if len(rows) > len(messages) else ""
+        more = ""
+        if len(rows) > len(messages):
+            more = make_page_token(request.parent, str(rows[len(messages) - 1].position))
         return pb.ListMessagesResponse(messages=messages, next_page_token=more)
 
 
@@ -146,51 +149,13 @@ def _new_id(identity: Identity, request_id: str) -> str:
     return hashlib.sha256(seed.encode()).hexdigest()[:_ID_CHARACTERS]
 
 
-def _page_size_of(page_size: int, max_page_size: int) -> int:
-    if page_size < 0:
-        raise InvalidArgumentError("PAGE_SIZE_INVALID", "page_size must not be negative", field="page_size")
-    return min(page_size or _DEFAULT_PAGE_SIZE, max_page_size)
+def _key_of(row: ConversationRow) -> str:
+    return f"{(row.update_time - _EPOCH) // timedelta(microseconds=1)}.{row.conversation_id}"
 
 
-def _make_token(listing: str, key: list[int | str]) -> str:
-    text = json.dumps([hashlib.sha256(listing.encode()).hexdigest()[:8], *key], separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _read_token(listing: str, token: str) -> list[Any]:
-    try:
-        if len(token) > _MAX_TOKEN_CHARACTERS:
-            raise ValueError
-        content = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        if not isinstance(content, list) or content[:1] != [hashlib.sha256(listing.encode()).hexdigest()[:8]]:
-            raise ValueError
-    except (ValueError, binascii.Error, RecursionError) as error:
-        raise _token_invalid() from error
-    return content[1:]
-
-
-def _positions_of(key: list[Any]) -> tuple[int]:
-    match key:
-        case [int(position)] if 0 <= position < 2**31:
-            return (position,)
-    raise _token_invalid()
-
-
-def _row_of(key: list[Any]) -> ConversationRow:
-    match key:
-        case [int(microseconds), str(identifier)] if 0 <= microseconds < 2**53 and "\x00" not in identifier:
-            moment = _EPOCH + timedelta(microseconds=microseconds)
-            return ConversationRow(identifier, "", (), 0, moment, moment)
-    raise _token_invalid()
-
-
-def _microseconds_of(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def _token_invalid() -> InvalidArgumentError:
-    return InvalidArgumentError(
-        "PAGE_TOKEN_INVALID",
-        "page_token must be the next_page_token of the same listing; leave it empty for the first page",
-        field="page_token",
-    )
+def _row_of(key: str) -> ConversationRow:
+    match = _KEY.fullmatch(key)
+    if match is None:
+        raise page_token_invalid()
+    moment = _EPOCH + timedelta(microseconds=int(match.group(1)))
+    return ConversationRow(match.group(2), "", (), 0, moment, moment)

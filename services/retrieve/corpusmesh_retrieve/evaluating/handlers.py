@@ -47,12 +47,13 @@ from corpusmesh_retrieve.evaluating.measuring import (
     values_by_measure,
 )
 from corpusmesh_retrieve.evaluating.visible import AskedQuestions, QuestionReader, spread
-from corpusmesh_retrieve.listing import list_size_of, make_list_token, read_list_number, read_list_token
 from corpusmesh_runtime.context import CallContext, require_call
+from corpusmesh_runtime.page_tokens import checked_page_size, make_page_token, read_page_number, read_page_token
 from corpusmesh_runtime.policy import knowledge_base_id_of
 
 _DEFAULT_DRAW = 50
 _MAX_DRAW = 500
+_MAX_PAGE_SIZE = 200
 _PROGRESS_SECONDS = 0.5
 _Result = TypeVar("_Result")
 
@@ -181,14 +182,14 @@ class EvaluationHandlers(EvaluationServiceServicer):
     async def ListGoldenSets(self, request: pb.ListGoldenSetsRequest, context: Any) -> pb.ListGoldenSetsResponse:
         """See the contract."""
         base = knowledge_base_id_of(request.parent, field="parent")
-        size = list_size_of(request.page_size)
+        size = checked_page_size(request.page_size, max_page_size=_MAX_PAGE_SIZE)
         listing = f"knowledgeBases/{base}/goldenSets"
-        after = read_list_token(listing, request.page_token)
+        after = read_page_token(listing, request.page_token)
         rows = await self._tools.golden_sets.list(require_call().identity, base, after, size + 1)
         page = rows[:size]
         return pb.ListGoldenSetsResponse(
             golden_sets=[set_to_wire(row) for row in page],
-            next_page_token=make_list_token(listing, page[-1].golden_set_id) if len(rows) > size else "",
+            next_page_token=make_page_token(listing, page[-1].golden_set_id) if len(rows) > size else "",
         )
 
     async def ListGoldenQuestions(
@@ -198,18 +199,18 @@ class EvaluationHandlers(EvaluationServiceServicer):
         identity = require_call().identity
         name = set_name_of(request.parent, field="parent")
         base = name.knowledge_base_id
-        size = list_size_of(request.page_size)
+        size = checked_page_size(request.page_size, max_page_size=_MAX_PAGE_SIZE)
         listing = f"{name.name}/questions"
-        after = read_list_number(listing, request.page_token)
+        after = read_page_number(listing, request.page_token, first=-1)
         rows = await self._tools.golden_sets.questions(
-            identity, base, name.golden_set_id, after_position=-1 if after is None else after, limit=size + 1
+            identity, base, name.golden_set_id, after_position=after, limit=size + 1
         )
         page = rows[:size]
         inputs = await self._tools.snapshots.visibility_inputs(identity, base)
         shown = await self._questions.seen(identity, base, page, permitted_bitmap(inputs))
         return pb.ListGoldenQuestionsResponse(
             questions=[question_to_wire(base, question) for question in shown],
-            next_page_token=make_list_token(listing, str(page[-1].position)) if len(rows) > size else "",
+            next_page_token=make_page_token(listing, str(page[-1].position)) if len(rows) > size else "",
             hidden_count=len(page) - len(shown),
         )
 
@@ -264,16 +265,16 @@ class EvaluationHandlers(EvaluationServiceServicer):
     async def ListEvaluations(self, request: pb.ListEvaluationsRequest, context: Any) -> pb.ListEvaluationsResponse:
         """See the contract."""
         name = set_name_of(request.parent, field="parent")
-        size = list_size_of(request.page_size)
+        size = checked_page_size(request.page_size, max_page_size=_MAX_PAGE_SIZE)
         listing = f"{name.name}/evaluations"
-        before = read_list_token(listing, request.page_token)
+        before = read_page_token(listing, request.page_token)
         rows = await self._tools.evaluations.list(
             require_call().identity, name.knowledge_base_id, name.golden_set_id, before, size + 1
         )
         page = rows[:size]
         return pb.ListEvaluationsResponse(
             evaluations=[evaluation_to_wire(row) for row in page],
-            next_page_token=make_list_token(listing, page[-1].evaluation_id) if len(rows) > size else "",
+            next_page_token=make_page_token(listing, page[-1].evaluation_id) if len(rows) > size else "",
         )
 
     async def MeasureCandidate(self, request: pb.MeasureCandidateRequest, context: Any) -> pb.MeasureCandidateResponse:

@@ -7,10 +7,11 @@ from corpusmesh.retrieve.v1.ledger_service_pb2_grpc import LedgerServiceServicer
 from corpusmesh_core.ports.retrievals import RetrievalStore
 from corpusmesh_retrieve.ledger.convert import retrieval_id_of, retrieval_to_wire
 from corpusmesh_retrieve.ledger.replaying import Replayer
-from corpusmesh_retrieve.listing import list_size_of, make_list_token, read_list_token
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.page_tokens import checked_page_size, make_page_token, read_page_token
 
 _LISTING = "retrievals"
+_MAX_PAGE_SIZE = 200
 
 
 class LedgerHandlers(LedgerServiceServicer):
@@ -35,13 +36,13 @@ class LedgerHandlers(LedgerServiceServicer):
 
     async def ListRetrievals(self, request: pb.ListRetrievalsRequest, context: Any) -> pb.ListRetrievalsResponse:
         """See the contract."""
-        size = list_size_of(request.page_size)
-        before = read_list_token(_LISTING, request.page_token)
+        size = checked_page_size(request.page_size, max_page_size=_MAX_PAGE_SIZE)
+        before = read_page_token(_LISTING, request.page_token)
         rows = await self._store.list(require_call().identity, before, size + 1)
         page = rows[:size]
         return pb.ListRetrievalsResponse(
             retrievals=[retrieval_to_wire(row) for row in page],
-            next_page_token=make_list_token(_LISTING, page[-1].retrieval_id) if len(rows) > size else "",
+            next_page_token=make_page_token(_LISTING, page[-1].retrieval_id) if len(rows) > size else "",
         )
 
     async def ReplayRetrieval(self, request: pb.ReplayRetrievalRequest, context: Any) -> pb.ReplayRetrievalResponse:

@@ -1,0 +1,111 @@
+"""Pages of lists: sizes within bounds, and tokens that fit the listing alone that they came from."""
+
+import base64
+import binascii
+import hashlib
+import re
+
+from corpusmesh_core.errors import InvalidArgumentError
+
+_DEFAULT_PAGE_SIZE = 50
+_DIGEST_CHARACTERS = 8
+_MAX_TOKEN_CHARACTERS = 256
+_KEY = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+def checked_page_size(page_size: int, *, max_page_size: int) -> int:
+    """Read a page size.
+
+    Args:
+        page_size: The request's.
+        max_page_size: Most entries of a page.
+
+    Returns:
+        50 for 0, at most `max_page_size`.
+
+    Raises:
+        InvalidArgumentError: If it is negative.
+    """
+    if page_size < 0:
+        raise InvalidArgumentError("PAGE_SIZE_INVALID", "page_size must not be negative", field="page_size")
+    return min(page_size or _DEFAULT_PAGE_SIZE, max_page_size)
+
+
+def make_page_token(listing: str, key: str) -> str:
+    """Make the token of the next page.
+
+    Args:
+        listing: What is listed, such as method and parent.
+        key: Last key of this page, 1 to 128 letters, digits, dots, dashes and underlines.
+
+    Returns:
+        An opaque token.
+    """
+    return base64.urlsafe_b64encode(f"{_digest(listing)}{key}".encode()).decode().rstrip("=")
+
+
+def read_page_token(listing: str, token: str) -> str:
+    """Read a token.
+
+    Args:
+        listing: What is listed.
+        token: What `make_page_token` made for the same listing; "" for the first page.
+
+    Returns:
+        The key after which the page begins; "" for the first page.
+
+    Raises:
+        InvalidArgumentError: If it is no token of this listing.
+    """
+    if not token:
+        return ""
+    if len(token) > _MAX_TOKEN_CHARACTERS:
+        raise page_token_invalid()
+    try:
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError) as error:
+        raise page_token_invalid() from error
+    # Anybody can make a token, so its key is as untrusted as any other input.
+    if not text.startswith(_digest(listing)) or not _KEY.fullmatch(text[_DIGEST_CHARACTERS:]):
+        raise page_token_invalid()
+    return text[_DIGEST_CHARACTERS:]
+
+
+def read_page_number(listing: str, token: str, *, first: int = 0) -> int:
+    """Read the token of a listing whose keys are numbers.
+
+    Args:
+        listing: What is listed.
+        token: What `make_page_token` made for the same listing; "" for the first page.
+        first: Number of the first page.
+
+    Returns:
+        The number at which the page begins, as the listing counts.
+
+    Raises:
+        InvalidArgumentError: If it is no token of this listing.
+    """
+    key = read_page_token(listing, token)
+    if not key:
+        return first
+    if not _NUMBER.fullmatch(key):
+        raise page_token_invalid()
+    return int(key)
+
+
+def page_token_invalid() -> InvalidArgumentError:
+    """Refuse a token.
+
+    Returns:
+        PAGE_TOKEN_INVALID.
+    """
+    return InvalidArgumentError(
+        "PAGE_TOKEN_INVALID",
+        "page_token must be the next_page_token of the same listing; leave it empty for the first page",
+        field="page_token",
+    )
+
+
+def _digest(listing: str) -> str:
+    return hashlib.sha256(listing.encode()).hexdigest()[:_DIGEST_CHARACTERS]
