@@ -321,6 +321,12 @@ async def test_a_question_of_any_shape_finds_something_or_nothing(query: str, mo
             assert outcome.ranked == ()
 
 
+@pytest.mark.parametrize(("query", "is_noted"), [("what is the of and to", True), ("?!", True), ("ferry", False)])
+async def test_a_question_without_a_telling_word_is_told_so(query: str, *, is_noted: bool) -> None:
+    outcome = await Bench().search(query)
+    assert any("no telling word" in note for note in outcome.notes) is is_noted
+
+
 @pytest.mark.parametrize(
     ("origin", "lifts"),
     [(VariantOrigin.REWRITE, False), (VariantOrigin.HOP, True), (VariantOrigin.PART, True)],

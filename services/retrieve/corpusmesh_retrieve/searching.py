@@ -7,7 +7,7 @@ from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.query import QueryVariant, VariantOrigin
 from corpusmesh_core.ranking import RankedCandidate
-from corpusmesh_core.text import analyze_query
+from corpusmesh_core.text import analyze_query, is_stop_word
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.recalling import MAX_VARIANTS, Recaller, rank_found
 from corpusmesh_retrieve.stages import SearchStages, run_stages, timed_stage
@@ -58,6 +58,8 @@ class Searcher:
             if outcome.terms.is_cut:
                 outcome.notes.append("the query was longer than a search reads; its last words were left out")
         await run_stages(self._stages.understanding, call, outcome)
+        if all(is_stop_word(term) for term in outcome.terms.fine):
+            outcome.notes.append("the question holds no telling word; ask with words of what you look for")
         await self.recall(call, outcome)
         await run_stages(self._stages.assembly, call, outcome)
         return outcome
