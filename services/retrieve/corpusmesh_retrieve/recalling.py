@@ -47,6 +47,8 @@ _EMBED_SHARE_OF_DEADLINE = 0.4
 _NO_TERMS = analyze_query("")
 _LED_AWAY = frozenset({VariantOrigin.HOP, VariantOrigin.PART})
 """Origins whose texts are about something else than the question by design: names that it does not know yet."""
+_VARIANT_WINDOW = 128
+"""Candidates of each leg of a variant: 15 of them with a thousand each would be a quarter of a gigabyte."""
 _DERIVED = -1
 _TITLE_WINDOW = 24
 """Records that names lead to; more are no better on the evaluation sets (16 to 64 measured) and cost their content."""
@@ -212,7 +214,7 @@ class Recaller:
             for candidates in found[-len(wanted) :]
             for item in candidates.items
         }
-        return tuple(item for item in rank_found(outcome) if item.candidate.record.record_id in further)
+        return tuple(item for item in await rank_found(outcome) if item.candidate.record.record_id in further)
 
     async def recall_titled(
         self, call: CallContext, outcome: SearchOutcome, titles: Sequence[tuple[str, ...]]
@@ -277,7 +279,8 @@ class Recaller:
             request = _request(outcome, view, terms=terms, vector=own, kinds=plan.kinds)
             is_question = variant is outcome.variants[0]
             if not request.terms.is_empty or own is not None:
-                requests[place] = _respelt(request) if is_question else replace(request, reference=reference)
+                further = replace(request, reference=reference, window=min(plan.window, _VARIANT_WINDOW))
+                requests[place] = _respelt(request) if is_question else further
             if is_question and plan.recall.derived and (kinds := derived_kinds(plan.kinds)):
                 leading = _request(outcome, view, terms=terms, vector=own, kinds=kinds)
                 # A question or a statement is too short to hold a share of the terms.
@@ -323,15 +326,27 @@ def _respelt(request: RecallRequest) -> RecallRequest:
     return replace(request, matching=replace(request.matching, corrects_spelling=True))
 
 
-def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
+async def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
     """Put everything in order that was found so far.
 
     Args:
-        outcome: The state of the search.
+        outcome: The state of the search; what comes to it meanwhile is not looked at.
 
     Returns:
         All candidates, see `SearchOutcome.ranked`.
     """
+    now = replace(
+        outcome,
+        variants=list(outcome.variants),
+        variant_vectors=list(outcome.variant_vectors),
+        found=[list(found) for found in outcome.found],
+        rank_features=dict(outcome.rank_features),
+    )
+    # Some milliseconds for a question alone, a tenth of a second for ten variants: not on the event loop.
+    return await asyncio.to_thread(_ranked, now)
+
+
+def _ranked(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
     options = outcome.plan.ranking_options()
     known = [
         (terms, variant.weight, 1.0 if variant.origin in _LED_AWAY else _trust(outcome, terms, vector, options.scale))

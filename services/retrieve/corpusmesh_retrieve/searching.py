@@ -91,7 +91,7 @@ class Searcher:
             await self._recaller.recall(call, outcome, outcome.variants, vectors)
         await run_stages(self._stages.features, call, outcome)
         with timed_stage(outcome, "score"):
-            outcome.ranked = rank_found(outcome)
+            outcome.ranked = await rank_found(outcome)
 
     async def recall_more(
         self, call: CallContext, outcome: SearchOutcome, variants: Sequence[QueryVariant]
