@@ -17,10 +17,12 @@ from corpusmesh_core.answering.step_answers import (
     read_sufficiency,
     read_verdict,
 )
+from corpusmesh_core.answering.step_messages import DataBlock
 from corpusmesh_core.citation.weights import telling_terms
 from corpusmesh_core.errors import DeadlineExceededError, UnavailableError
 from corpusmesh_core.ports.chat import ChatDelta, ChatMessage, FinishReason
 from corpusmesh_core.ports.index import Candidates
+from corpusmesh_core.prompts.rewrite_v1 import REWRITE_V1
 from corpusmesh_core.query import CorrectionPlan, QueryVariant, RetrievalPlan, VariantOrigin
 from corpusmesh_core.ranking import RankedCandidate, RankingOptions, rank_candidates
 from corpusmesh_core.records import RecordKind
@@ -120,6 +122,22 @@ async def run(outcome: SearchOutcome, further: Further, web: Web | None = None, 
 
 def kept(outcome: SearchOutcome) -> list[str]:
     return [item.candidate.record.record_id for item in outcome.kept]
+
+
+async def test_a_model_is_not_given_more_to_read_than_a_prompt_may_hold() -> None:
+    for size, is_asked in ((1_000, True), (200_000, False)):
+        chat = Chat({"queries": ["other words"]})
+        session = ModelSession(cast(Any, chat), lambda: np.random.default_rng(1))
+        made = await session.make(
+            a_call(),
+            REWRITE_V1,
+            [DataBlock("question", QUESTION), DataBlock("passage", "x" * size)],
+            read=lambda value: read_queries(value, 3),
+            otherwise=tuple[str, ...],
+            parameters={"count": "3"},
+        )
+        assert (made.by_model, len(chat.prompts)) == (is_asked, int(is_asked))
+        assert ("too long" in made.why_not) is not is_asked
 
 
 async def test_what_the_plan_does_not_want_does_not_run() -> None:

@@ -194,6 +194,16 @@ async def test_all_variants_take_one_round_trip_and_one_embedding_call_for_each_
     assert by_id == {"1-0": 0, "1-1": 1, "1-2": 2}
 
 
+async def test_variants_take_fewer_candidates_than_a_question_that_asks_for_very_many() -> None:
+    bench = Bench(*(QueryVariant(f"tram {place}", VariantOrigin.PART, 0.8) for place in range(9)))
+    for window in (64, 1000):
+        await bench.search("ferry", RetrievalPlan(window=window, page_size=10))
+        [question, *variants] = bench.index.calls[-1][1]
+        assert question.window == window
+        assert sum(request.window for request in variants) <= 9 * 128
+        assert all(request.window == min(window, 128) for request in variants)
+
+
 async def test_further_texts_are_searched_in_the_same_view_and_merge_into_the_order() -> None:
     bench = Bench()
     outcome = await bench.search("ferry")

@@ -25,6 +25,8 @@ _Value = TypeVar("_Value")
 _MIN_CALL_SECONDS = 0.2
 _SHARE_OF_DEADLINE = 0.5
 _GRACE_SECONDS = 0.5
+_MAX_QUOTED_CHARACTERS = 160_000
+"""Of all blocks of one step: some 40,000 tokens; what steps quote by design is a quarter of that."""
 _CHARACTERS_PER_TOKEN = 8
 _PROMPT_CHARACTERS_PER_TOKEN = 3
 _MAX_QUESTION_CHARACTERS = 4_000
@@ -94,6 +96,15 @@ class ModelSession:
         """Why the model is not asked again; "" where it has answered, or was not asked."""
         return self._why_lost
 
+    def charge(self, character_count: int) -> None:
+        """Count a call that was made beside the steps, such as that of writing an answer once more.
+
+        Args:
+            character_count: Characters of prompt and answer.
+        """
+        self.call_count += 1
+        self.token_count += character_count // _PROMPT_CHARACTERS_PER_TOKEN
+
     async def make(
         self,
         call: CallContext,
@@ -121,6 +132,8 @@ class ModelSession:
             DeadlineExceededError: If the time of the call itself is over.
         """
         why_not = self._closed_because()
+        if not why_not and sum(len(block.text) for block in blocks) > _MAX_QUOTED_CHARACTERS:
+            why_not = "what the language model was to read is too long"
         if not why_not:
             value, why_not = await self._ask(call, prompt, blocks, read, parameters)
             if value is not None:
@@ -175,7 +188,11 @@ class ModelSession:
 
     async def _listen(self, messages: Sequence[ChatMessage], max_token_count: int, seconds: float) -> str:
         assert self._chat is not None
+        prompt_characters = sum(len(message.content) for message in messages)
+        # Before the call, so that calls at the same time know of each other.
+        reserved = prompt_characters // _PROMPT_CHARACTERS_PER_TOKEN
         self.call_count += 1
+        self.token_count += reserved
         parts: list[str] = []
         room = _CHARACTERS_PER_TOKEN * max_token_count
         told = 0
@@ -193,8 +210,8 @@ class ModelSession:
                     if room < 0:
                         break
             finally:
-                characters = sum(len(message.content) for message in messages) + sum(map(len, parts))
-                self.token_count += told or characters // _PROMPT_CHARACTERS_PER_TOKEN
+                characters = prompt_characters + sum(map(len, parts))
+                self.token_count += (told or characters // _PROMPT_CHARACTERS_PER_TOKEN) - reserved
         return "".join(parts)
 
 

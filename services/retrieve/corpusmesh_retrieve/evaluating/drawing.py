@@ -32,6 +32,7 @@ from corpusmesh_runtime.context import CallContext
 _SPARE = 1.2
 """More than asked for, since questions that two passages answer are left out."""
 _MAX_ANSWER_CHARACTERS = 120
+_MAX_PASSAGE_CHARACTERS = 8_000
 _PASSAGES_AT_ONCE = 200
 
 
@@ -148,7 +149,7 @@ class Drawer:
             made = await session.make(
                 call,
                 GOLDEN_QUESTION_V1,
-                [DataBlock("passage", passage.text)],
+                [DataBlock("passage", passage.text[:_MAX_PASSAGE_CHARACTERS])],
                 read=lambda answer: read_question(passage, answer),
                 otherwise=lambda: None,
             )
