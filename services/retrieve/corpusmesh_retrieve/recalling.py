@@ -279,8 +279,8 @@ class Recaller:
             request = _request(outcome, view, terms=terms, vector=own, kinds=plan.kinds)
             is_question = variant is outcome.variants[0]
             if not request.terms.is_empty or own is not None:
-                further = replace(request, reference=reference, window=min(plan.window, _VARIANT_WINDOW))
-                requests[place] = _respelt(request) if is_question else further
+                compared = replace(request, reference=reference, window=min(plan.window, _VARIANT_WINDOW))
+                requests[place] = _respelt(request) if is_question else compared
             if is_question and plan.recall.derived and (kinds := derived_kinds(plan.kinds)):
                 leading = _request(outcome, view, terms=terms, vector=own, kinds=kinds)
                 # A question or a statement is too short to hold a share of the terms.
