@@ -234,6 +234,7 @@ async def test_reflection_has_a_bad_draft_written_again_once_with_the_unsupporte
     assert "900" not in result.text
     assert result.statements[0].support == 1.0
     assert told == ["write", "verify", "rewrite", "verify"]
+    assert outcome.request.session.call_count == 3, "the second draft is paid for like a step"
     assert [stage.name for stage in outcome.stages] == ["reflect", *told]
 
 

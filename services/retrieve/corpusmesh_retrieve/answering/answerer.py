@@ -34,6 +34,8 @@ from corpusmesh_retrieve.answering.vectors import AnswerVectors
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_runtime.context import CallContext
 
+WRITE_STAGE = "write"
+"""Report of the first draft of a language model, whatever became of it."""
 _MAX_EMBEDDED_SENTENCES = 48
 _DEADLINE_RESERVE_SECONDS = 2.0
 _SHARE_OF_DEADLINE = 0.6
@@ -164,7 +166,7 @@ class Answerer:
         return self._chat
 
     async def _streamed(self, chat: ChatModel, work: _Work) -> AsyncGenerator[str]:
-        clock = StepClock(work.outcome, "write", "")
+        clock = StepClock(work.outcome, WRITE_STAGE, "")
         draft = Draft()
         async with contextlib.aclosing(write_draft(self._writing(chat, work), work.vectors, draft)) as pieces:
             async for piece in pieces:
@@ -180,7 +182,7 @@ class Answerer:
         StepClock(work.outcome, "reflect", "").end(
             detail=f"{relevant_count} of {len(grades)} pieces of evidence are relevant"
         )
-        draft = await self._whole_draft(self._writing(chat, work), "write", work)
+        draft = await self._whole_draft(self._writing(chat, work), WRITE_STAGE, work)
         if not draft.failure and not draft.is_refused:
             evidence = work.result.evidence
             first = await reflect(work.call, work.question, work.outcome, evidence, draft)
@@ -197,7 +199,10 @@ class Answerer:
             StepClock(work.outcome, "rewrite", "").end(state=StageState.SKIPPED, detail="no time was left")
             return draft
         unsupported = [one.text for one in first.unsupported]
-        again = await self._whole_draft(self._writing(chat, work, unsupported), "rewrite", work)
+        writing = self._writing(chat, work, unsupported)
+        again = await self._whole_draft(writing, "rewrite", work)
+        asked = sum(len(message.content) for message in writing.messages)
+        work.outcome.request.session.charge(asked + len(again.text))
         if again.failure or again.is_broken_off:
             return draft
         if again.is_refused:
@@ -207,7 +212,8 @@ class Answerer:
         return again if second.quality >= first.quality else draft
 
     async def _whole_draft(self, writing: Writing, name: str, work: _Work) -> Draft:
-        clock = StepClock(work.outcome, name, "writing the answer" if name == "write" else "writing the answer again")
+        again = "" if name == WRITE_STAGE else " again"
+        clock = StepClock(work.outcome, name, f"writing the answer{again}")
         draft = Draft()
         async with contextlib.aclosing(write_draft(writing, work.vectors, draft)) as pieces:
             async for _ in pieces:

@@ -15,6 +15,7 @@ from corpusmesh_core.prompts.research_report_v1 import RESEARCH_REPORT_V1
 from corpusmesh_core.research.budget import BudgetShares, ResearchBudget, ResearchCost, share_budget
 from corpusmesh_retrieve.answer_handlers import ModelBounds
 from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
+from corpusmesh_retrieve.answering.answerer import WRITE_STAGE
 from corpusmesh_retrieve.asking import ModelBudget, ModelSession
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.convert import history_of, metadata_of
@@ -142,9 +143,10 @@ class ResearchHandlers(ResearchServiceServicer):
             async for text in texts:
                 yield pb.ResearchResponse(text_delta=text)
         session = plan.request.session
+        has_asked = any(stage.name == WRITE_STAGE for stage in outcome.stages)
         cost = ResearchCost(
-            call_count=session.call_count + result.by_model,
-            token_count=session.token_count + _answer_tokens(result),
+            call_count=session.call_count + has_asked,
+            token_count=session.token_count + (_answer_tokens(result) if has_asked else 0),
             seconds=time.monotonic() - started,
             search_count=knowledge_bases.search_count,
             web_search_count=web.search_count if web is not None else 0,
@@ -222,7 +224,6 @@ def _budget_of(wire: pb.ResearchBudget) -> ResearchBudget:
 
 
 def _answer_tokens(result: AnswerResult) -> int:
-    """Estimate what the model's answer has cost; its service tells nobody here."""
-    if not result.by_model:
-        return 0
-    return sum(piece.token_count for piece in result.evidence) + len(result.text) // 3
+    """Estimate what the model's answer has cost, used or not; its service tells nobody here."""
+    written = len(result.text) // 3 if result.by_model else 0
+    return sum(piece.token_count for piece in result.evidence) + written

@@ -77,8 +77,10 @@ class ResearchReport:
             if not result.abstained:
                 return
             result.abstained = False
-        async for piece in self._answerer.write(call, self._question, self._outcome, self._options, result):
-            yield piece
+        texts = self._answerer.write(call, self._question, self._outcome, self._options, result)
+        async with aclosing(texts) as pieces:
+            async for piece in pieces:
+                yield piece
 
     def _parts(self, result: AnswerResult) -> Sequence[_Part]:
         """Name the parts that were found to be answered, with what of the selected evidence answers them."""
