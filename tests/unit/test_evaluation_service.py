@@ -30,8 +30,10 @@ PARENT = "knowledgeBases/kb"
 SET = f"{PARENT}/goldenSets/g"
 
 
-def call_as(user_id: str, *, seconds: float = 60.0, kind: CallerKind = CallerKind.MEMBER) -> None:
-    identity = Identity("acme", user_id, Role.EDITOR, Scope.WRITE, kind=kind)
+def call_as(
+    user_id: str, *, tenant_id: str = "acme", seconds: float = 60.0, kind: CallerKind = CallerKind.MEMBER
+) -> None:
+    identity = Identity(tenant_id, user_id, Role.EDITOR, Scope.WRITE, kind=kind)
     current_call.set(CallContext(identity, "request-1", time.monotonic() + seconds))
 
 
@@ -266,6 +268,26 @@ async def test_evaluations_at_once_are_bounded_and_one_that_is_left_ends() -> No
     await first.aclose()
     desk.gate = None
     assert (await desk.evaluate()).question_count == 1
+
+
+async def test_one_tenant_leaves_a_place_for_another_and_no_evaluation_holds_up_a_gate() -> None:
+    desk = Desk(max_concurrent_evaluations=2)
+    desk.gate = asyncio.Event()
+    await desk.create(question("Ems", 1))
+    request = pb.EvaluateGoldenSetRequest(name=SET, with_answers=True)
+    first = desk.handlers.EvaluateGoldenSet(request, None)
+    await anext(first)
+    with pytest.raises(OverloadedError):
+        await anext(desk.handlers.EvaluateGoldenSet(request, None))
+    call_as("eve", tenant_id="other")
+    second = desk.handlers.EvaluateGoldenSet(request, None)
+    await anext(second)
+    call_as("eve", tenant_id="third")
+    with pytest.raises(OverloadedError):
+        await anext(desk.handlers.EvaluateGoldenSet(request, None))
+    assert (await desk.measure({10})).candidate.answerable_count == 1
+    for running in (first, second):
+        await running.aclose()
 
 
 async def test_a_candidate_is_measured_as_if_it_were_published(desk: Desk) -> None:

@@ -9,7 +9,8 @@ class EvaluationSettings(Section):
     """Bounds of what golden sets may cost."""
 
     max_concurrent_evaluations: int = Field(default=2, ge=1)
-    """Evaluations and draws under way at once; one more is refused with RESOURCE_EXHAUSTED."""
+    """Evaluations and draws under way at once; one more is refused with RESOURCE_EXHAUSTED. Where there may be several,
+    one is left for another tenant. Gates of publishing have as many places of their own, and one more."""
     question_timeout_seconds: float = Field(default=30.0, gt=0)
     """Longest search of a question; an answer may take ten times as long."""
     max_gate_questions: int = Field(default=200, ge=1)

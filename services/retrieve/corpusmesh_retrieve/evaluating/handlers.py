@@ -2,8 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from corpusmesh.retrieve.v1 import evaluation_service_pb2 as pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh.retrieve.v1.evaluation_service_pb2_grpc import EvaluationServiceServicer
-from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, OverloadedError
+from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError
 from corpusmesh_core.evaluation import compare_paired
 from corpusmesh_core.ports.golden_sets import EvaluationStore, GoldenQuestion, GoldenSetStore
 from corpusmesh_core.ports.index import RecordIndex
@@ -46,6 +46,7 @@ from corpusmesh_retrieve.evaluating.measuring import (
     measures_of,
     values_by_measure,
 )
+from corpusmesh_retrieve.evaluating.slots import EvaluationSlots
 from corpusmesh_retrieve.evaluating.visible import AskedQuestions, QuestionReader, spread
 from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.page_tokens import checked_page_size, make_page_token, read_page_number, read_page_token
@@ -97,7 +98,9 @@ class EvaluationHandlers(EvaluationServiceServicer):
         """
         self._tools = tools
         self._settings = settings
-        self._open_count = 0
+        self._slots = EvaluationSlots(settings.max_concurrent_evaluations)
+        # Of their own: no member's evaluation holds up a publish.
+        self._gate_slots = EvaluationSlots(settings.max_concurrent_evaluations + 1)
         self._questions = QuestionReader(tools.golden_sets, tools.snapshots)
         self._drawer = Drawer(tools.snapshots, tools.index, settings)
         self._measurer = Measurer(
@@ -141,7 +144,7 @@ class EvaluationHandlers(EvaluationServiceServicer):
             raise InvalidArgumentError(
                 "QUESTION_COUNT_INVALID", f"question_count must be 1 to {_MAX_DRAW}", field="question_count"
             )
-        with self._slot():
+        with self._slots.taken(call.identity.tenant_id):
             draw = await self._drawer.draw(
                 call,
                 base,
@@ -228,7 +231,7 @@ class EvaluationHandlers(EvaluationServiceServicer):
         name = set_name_of(request.name)
         _check_evaluation(request)
         snapshot_id = snapshot_id_of(request.as_of_snapshot, name.knowledge_base_id)
-        with self._slot():
+        with self._slots.taken(call.identity.tenant_id):
             asked = await self._questions.read(
                 call.identity, name.knowledge_base_id, name.golden_set_id, snapshot_id=snapshot_id
             )
@@ -279,9 +282,10 @@ class EvaluationHandlers(EvaluationServiceServicer):
 
     async def MeasureCandidate(self, request: pb.MeasureCandidateRequest, context: Any) -> pb.MeasureCandidateResponse:
         """See the contract."""
-        with self._slot():
+        call = require_call()
+        with self._gate_slots.taken(call.identity.tenant_id):
             return await self._candidates.measure(
-                require_call(),
+                call,
                 knowledge_base_id_of(request.knowledge_base, field="knowledge_base"),
                 request.golden_set_id,
                 request.ordinals,
@@ -352,22 +356,6 @@ class EvaluationHandlers(EvaluationServiceServicer):
             )
             for question in questions
         ]
-
-    @contextmanager
-    def _slot(self) -> Iterator[None]:
-        limit = self._settings.max_concurrent_evaluations
-        if self._open_count >= limit:
-            raise OverloadedError(
-                "EVALUATIONS_BUSY",
-                "too many evaluations are under way; try again shortly",
-                retry_delay_seconds=5.0,
-                limit=limit,
-            )
-        self._open_count += 1
-        try:
-            yield
-        finally:
-            self._open_count -= 1
 
 
 async def _watch(task: "asyncio.Task[_Result]", progress: Progress) -> AsyncGenerator[int]:
