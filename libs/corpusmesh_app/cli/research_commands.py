@@ -159,8 +159,8 @@ def _print_summary(console: "Console", summary: "ResearchSummary") -> None:
     cost = summary.cost
     console.print(
         plain(
-            f"{len(summary.questions)} questions, {cost.search_count} searches, {cost.web_search_count} of the web, "
-            f"{cost.call_count} calls, {cost.token_count:,} tokens, {cost.seconds:.1f} seconds"
+            f"Questions: {len(summary.questions)}; searches: {cost.search_count}, of the web: {cost.web_search_count}; "
+            f"calls: {cost.call_count}; tokens: {cost.token_count:,}; {cost.seconds:.1f} seconds"
             + (f"; partial: {summary.partial_reason} spent" if summary.partial else "")
         ),
         style="dim",
