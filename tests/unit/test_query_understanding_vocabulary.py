@@ -160,3 +160,21 @@ async def test_tenants_kept_are_bounded() -> None:
     for number in range(400):
         await reader.read(call_of(f"tenant-{number}"))
     assert len(reader._kept) <= 256
+
+
+def test_words_that_all_begin_alike_take_no_more_looks_than_the_question_has_words() -> None:
+    class Counted(str):
+        looks = 0
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            Counted.looks += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    index = VocabularyIndex(Vocabulary(tuple(f"alpha n{place}" for place in range(5_000))))
+    fine = [Counted("alpha") for _ in range(500)]
+    assert index._terms.found_in(fine) == []
+    assert Counted.looks <= 4 * len(fine)
+    assert index.phrases_in("alpha n4999 alpha n1") == (analyze("alpha n4999").fine, analyze("alpha n1").fine)

@@ -87,14 +87,14 @@ class VocabularyIndex:
         Args:
             vocabulary: The vocabulary.
         """
-        self._terms = _by_first(_fine(term) for term in vocabulary.terms)
+        self._terms = _Phrases(_fine(term) for term in vocabulary.terms)
         self._groups = [tuple(dict.fromkeys(filter(None, map(_fine, group)))) for group in vocabulary.synonyms]
         self._groups_of: dict[_Phrase, list[int]] = defaultdict(list)
         for number, group in enumerate(self._groups):
             for phrase in group:
                 self._groups_of[phrase].append(number)
-        self._synonyms = _by_first(self._groups_of)
-        self.is_empty = not self._terms and not self._groups
+        self._synonyms = _Phrases(self._groups_of)
+        self.is_empty = not vocabulary.terms and not self._groups
 
     def phrases_in(self, question: str) -> tuple[tuple[str, ...], ...]:
         """Find the tenant's own terms in a question.
@@ -105,7 +105,7 @@ class VocabularyIndex:
         Returns:
             Their fine terms in the order of the question, the longest at each place, at most 8.
         """
-        return tuple(dict.fromkeys(_found(self._terms, analyze(question).fine)))[:_MAX_PHRASES]
+        return tuple(dict.fromkeys(self._terms.found_in(analyze(question).fine)))[:_MAX_PHRASES]
 
     def alternatives_in(self, question: str, terms: Sequence[str]) -> tuple[Alternative, ...]:
         """Find what may be searched instead of words of a question.
@@ -121,7 +121,9 @@ class VocabularyIndex:
         fine = analyze(question).fine
         spelled = f" {' '.join(fine)} "
         found: dict[tuple[_Phrase, _Phrase], Alternative] = {}
-        for phrase in _found(self._synonyms, fine):
+        for phrase in dict.fromkeys(self._synonyms.found_in(fine)):
+            if len(found) >= _MAX_ALTERNATIVES:
+                break
             replaced = tuple(dict.fromkeys(term for term in phrase if term in held))
             for number in self._groups_of[phrase] if replaced else ():
                 for other in self._groups[number]:
@@ -135,26 +137,28 @@ def _fine(word: str) -> _Phrase:
     return analyze(word).fine[:_MAX_FINE_TERMS]
 
 
-def _by_first(phrases: Iterable[_Phrase]) -> dict[str, list[_Phrase]]:
-    """Sort phrases under their first term, the longest first."""
-    found: dict[str, list[_Phrase]] = defaultdict(list)
-    for phrase in dict.fromkeys(phrases):
-        if phrase:
-            found[phrase[0]].append(phrase)
-    return {first: sorted(listed, key=len, reverse=True) for first, listed in found.items()}
+class _Phrases:
+    """Phrases that are found in a text in time that grows with the text alone, however many begin alike."""
 
+    def __init__(self, phrases: Iterable[_Phrase]) -> None:
+        self._known = frozenset(filter(None, phrases))
+        lengths: dict[str, set[int]] = defaultdict(set)
+        for phrase in self._known:
+            lengths[phrase[0]].add(len(phrase))
+        # At most _MAX_FINE_TERMS of them, the longest first.
+        self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
 
-def _found(phrases: dict[str, list[_Phrase]], fine: Sequence[str]) -> list[_Phrase]:
-    found: list[_Phrase] = []
-    place = 0
-    while place < len(fine):
-        known = phrases.get(fine[place], ())
-        phrase = next((one for one in known if tuple(fine[place : place + len(one)]) == one), None)
-        if phrase is not None:
-            found.append(phrase)
-        # Pairs of Chinese characters overlap: the next word may begin with the last pair of this one.
-        place += max(1, len(phrase) - 1) if phrase is not None else 1
-    return found
+    def found_in(self, fine: Sequence[str]) -> list[_Phrase]:
+        found: list[_Phrase] = []
+        place = 0
+        while place < len(fine):
+            pieces = (tuple(fine[place : place + length]) for length in self._lengths.get(fine[place], ()))
+            phrase = next((piece for piece in pieces if piece in self._known), None)
+            if phrase is not None:
+                found.append(phrase)
+            # Pairs of Chinese characters overlap: the next word may begin with the last pair of this one.
+            place += max(1, len(phrase) - 1) if phrase is not None else 1
+        return found
 
 
 def _word(word: str, field: str) -> str:
