@@ -47,8 +47,8 @@ lint: $(VENV)/installed ## Lint code, protos and who imports whom; check that th
 types: $(VENV)/installed ## Check types, strictly
 	$(BIN)/mypy
 
-test: setup ## Run all tests (about 20 minutes on 2 cores)
-	$(BIN)/pytest tests
+test: setup ## Run all tests, those of the whole mesh beside the others (about 20 minutes on 2 cores)
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target e2e integration unit
 
 unit: $(VENV)/installed ## Run the tests that touch nothing
 	$(BIN)/pytest tests/unit
