@@ -8,16 +8,14 @@ from numpy.typing import NDArray
 
 from corpusmesh_core.answering import CandidateSentence
 from corpusmesh_core.citation import EvidenceVectors
-from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
-from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.embedding import Embedder, EmbedRole
+from corpusmesh_retrieve.embedding import vectors_or_none
 from corpusmesh_runtime.context import CallContext
-from corpusmesh_runtime.logging import get_logger
 
 _SHARE_OF_DEADLINE = 0.3
 _MAX_SECONDS = 5.0
 _MAX_SENTENCE_SECONDS = 1.0
 _MAX_ANSWER_SENTENCES = 64
-_log = get_logger(__name__)
 
 
 class AnswerVectors:
@@ -86,12 +84,12 @@ class AnswerVectors:
     async def _embed(self, texts: Sequence[str], max_seconds: float) -> NDArray[np.float32] | None:
         if not texts:
             return None
-        try:
-            seconds = min(max_seconds, self._call.remaining_seconds() * _SHARE_OF_DEADLINE)
-            result = await self._embedder.embed(
-                texts, role=EmbedRole.PASSAGE, lane=EmbedLane.INTERACTIVE, deadline_seconds=seconds
-            )
-        except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
-            _log.warning("an answer is compared with its evidence by words alone", reason=error.reason)
-            return None
-        return result.vectors
+        return await vectors_or_none(
+            self._embedder,
+            self._call,
+            texts,
+            role=EmbedRole.PASSAGE,
+            share_of_deadline=_SHARE_OF_DEADLINE,
+            without="an answer is compared with its evidence by words alone",
+            max_seconds=max_seconds,
+        )

@@ -17,21 +17,19 @@ from corpusmesh_core.assembly.compression import (
     sentence_scores,
     sentences_to_embed,
 )
-from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
-from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.embedding import Embedder, EmbedRole
 from corpusmesh_core.prompts.compress_v1 import COMPRESS_V1
 from corpusmesh_core.records import Record
 from corpusmesh_retrieve.asking import question_block
+from corpusmesh_retrieve.embedding import vectors_or_none
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
-from corpusmesh_runtime.logging import get_logger
 
 _MAX_RECORDS = 32
 _MAX_SHOWN_SENTENCES = 120
 _MAX_EMBEDDED_CHARACTERS = 1_000
 _SHARE_OF_DEADLINE = 0.25
-_log = get_logger(__name__)
 
 
 class CompressionStage:
@@ -121,17 +119,17 @@ class CompressionStage:
         if outcome.query_vector is None or outcome.query_space_id != self._embedder.space.space_id:
             return {}
         places = sentences_to_embed(scores, self._settings)
-        try:
-            result = await self._embedder.embed(
-                [sentences[place].text[:_MAX_EMBEDDED_CHARACTERS] for place in places],
-                role=EmbedRole.PASSAGE,
-                lane=EmbedLane.INTERACTIVE,
-                deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE,
-            )
-        except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
-            _log.warning("sentences are chosen by words alone", reason=error.reason)
+        vectors = await vectors_or_none(
+            self._embedder,
+            call,
+            [sentences[place].text[:_MAX_EMBEDDED_CHARACTERS] for place in places],
+            role=EmbedRole.PASSAGE,
+            share_of_deadline=_SHARE_OF_DEADLINE,
+            without="sentences are chosen by words alone",
+        )
+        if vectors is None:
             return {}
-        cosines = result.vectors @ outcome.query_vector
+        cosines = vectors @ outcome.query_vector
         return {place: float(cosine) for place, cosine in zip(places, cosines, strict=True)}
 
 

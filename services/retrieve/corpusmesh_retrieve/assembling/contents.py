@@ -19,24 +19,22 @@ from corpusmesh_core.assembly.toc import (
     title_scores,
     toc_record_ids,
 )
-from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
-from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.embedding import Embedder, EmbedRole
 from corpusmesh_core.ports.index import Candidates
 from corpusmesh_core.prompts.toc_pick_v1 import TOC_PICK_V1
 from corpusmesh_core.ranking import RankedCandidate, rank_candidates
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.assembling.reading import RecordReader, space_of
+from corpusmesh_retrieve.embedding import vectors_or_none
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
-from corpusmesh_runtime.logging import get_logger
 
 _MAX_EMBEDDED_TITLES = 32
 _MAX_SHOWN_SECTIONS = 150
 _MAX_SHOWN_CHARACTERS = 100
 _SHARE_OF_DEADLINE = 0.25
-_log = get_logger(__name__)
 
 
 class ContentsStage:
@@ -133,17 +131,17 @@ class ContentsStage:
             return {}
         places = [int(place) for place in np.argsort(-scores, kind="stable")[:_MAX_EMBEDDED_TITLES]]
         texts = ["\n".join([*sections[place].path[-1:], sections[place].title]) for place in places]
-        try:
-            result = await self._embedder.embed(
-                texts,
-                role=EmbedRole.PASSAGE,
-                lane=EmbedLane.INTERACTIVE,
-                deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE,
-            )
-        except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
-            _log.warning("sections are chosen by words alone", reason=error.reason)
+        vectors = await vectors_or_none(
+            self._embedder,
+            call,
+            texts,
+            role=EmbedRole.PASSAGE,
+            share_of_deadline=_SHARE_OF_DEADLINE,
+            without="sections are chosen by words alone",
+        )
+        if vectors is None:
             return {}
-        cosines = result.vectors @ outcome.query_vector
+        cosines = vectors @ outcome.query_vector
         return {place: float(cosine) for place, cosine in zip(places, cosines, strict=True)}
 
     async def _missing(

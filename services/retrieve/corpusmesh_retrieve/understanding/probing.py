@@ -7,19 +7,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.errors import DeadlineExceededError, OverloadedError, UnavailableError
-from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES, Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.embedding import Embedder, EmbedRole
 from corpusmesh_core.ports.index import Candidates, RecallRequest, RecordIndex
 from corpusmesh_core.ranking import RankedCandidate, RankingOptions, rank_candidates
 from corpusmesh_core.records import RecordKind
-from corpusmesh_core.text import analyze_query, cut_to_bytes
+from corpusmesh_core.text import analyze_query
 from corpusmesh_core.visibility import build_filter
+from corpusmesh_retrieve.embedding import vectors_or_none
 from corpusmesh_retrieve.outcome import SpaceView
 from corpusmesh_runtime.context import CallContext
-from corpusmesh_runtime.logging import get_logger
 
 _SHARE_OF_DEADLINE: Final = 0.2
-_log = get_logger(__name__)
 
 
 class Prober:
@@ -48,18 +46,15 @@ class Prober:
         """
         if self._embedder.space.space_id not in space_ids or not question.strip():
             return None
-        try:
-            result = await self._embedder.embed(
-                [cut_to_bytes(question, MAX_TEXT_BYTES)],
-                role=EmbedRole.QUERY,
-                lane=EmbedLane.INTERACTIVE,
-                deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE,
-            )
-        except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
-            _log.warning("probe without vectors", reason=error.reason)
-            return None
-        vector: NDArray[np.float32] = result.vectors[0]
-        return vector
+        vectors = await vectors_or_none(
+            self._embedder,
+            call,
+            [question],
+            role=EmbedRole.QUERY,
+            share_of_deadline=_SHARE_OF_DEADLINE,
+            without="a probe searches by words alone",
+        )
+        return None if vectors is None else vectors[0]
 
     async def best(
         self,

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import DeadlineExceededError, NotFoundError, OverloadedError, UnavailableError
-from corpusmesh_core.ports.embedding import MAX_TEXTS_PER_CALL, Embedder, EmbedLane, EmbedRole
+from corpusmesh_core.ports.embedding import MAX_TEXTS_PER_CALL, Embedder, EmbedRole
 from corpusmesh_core.ports.metadata import KnowledgeBaseStore
 from corpusmesh_core.query.understanding import KnowledgeBaseMark, content_marks, pick_knowledge_bases
 from corpusmesh_core.ranking import VectorScale
 from corpusmesh_core.ranking.signals import scale_cosines
 from corpusmesh_core.records import RecordKind
 from corpusmesh_core.tenancy import KnowledgeBase
+from corpusmesh_retrieve.embedding import vectors_or_none
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult, report_stage
 from corpusmesh_retrieve.understanding.probing import Prober
@@ -130,20 +131,19 @@ class KnowledgeBaseRouter:
         # A copy: another request may push entries out of the cache while this one waits.
         known = {key: self._descriptions[key] for key in keys.values() if key in self._descriptions}
         missing = [row for row in listed if keys[row.knowledge_base_id] not in known]
-        try:
-            for start in range(0, len(missing), MAX_TEXTS_PER_CALL):
-                part = missing[start : start + MAX_TEXTS_PER_CALL]
-                result = await self._embedder.embed(
-                    [_description(row) for row in part],
-                    role=EmbedRole.PASSAGE,
-                    lane=EmbedLane.INTERACTIVE,
-                    deadline_seconds=call.remaining_seconds() * _SHARE_OF_DEADLINE,
-                )
-                for row, own in zip(part, result.vectors, strict=True):
-                    known[keys[row.knowledge_base_id]] = own
-        except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
-            _log.warning("routed by contents alone", reason=error.reason)
-            return {}
+        for start in range(0, len(missing), MAX_TEXTS_PER_CALL):
+            part = missing[start : start + MAX_TEXTS_PER_CALL]
+            vectors = await vectors_or_none(
+                self._embedder,
+                call,
+                [_description(row) for row in part],
+                role=EmbedRole.PASSAGE,
+                share_of_deadline=_SHARE_OF_DEADLINE,
+                without="knowledge bases are picked by their contents alone",
+            )
+            if vectors is None:
+                return {}
+            known.update((keys[row.knowledge_base_id], own) for row, own in zip(part, vectors, strict=True))
         cosines = np.array([known[key] @ vector for key in keys.values()], dtype=np.float64)
         for key, own in known.items():
             self._descriptions[key] = own
