@@ -1,5 +1,6 @@
 """Makes a stand-alone question of the last turn of a conversation (seed 002, step Q1: `refine_multiturn`)."""
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -43,7 +44,8 @@ class Refinement:
             REFINE_V1,
             [*turns, question_block(outcome.question)],
             read=read_question(outcome.question),
-            otherwise=partial(stand_alone, outcome.question, earlier, said),
+            # A second for the longest turns without spaces: not on the event loop.
+            otherwise=partial(asyncio.to_thread, stand_alone, outcome.question, earlier, said),
         )
         if made.value == outcome.question:
             return StageResult(StageState.RAN, made.by_model, "the question stands alone")
