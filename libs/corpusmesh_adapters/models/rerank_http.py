@@ -3,7 +3,6 @@
 import hashlib
 import json
 import random
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,13 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_adapters.models.endpoint_calls import (
+    Retries,
+    endpoint_client,
+    key_headers,
+    retry_after_seconds_of,
+    with_retries,
+)
 from corpusmesh_adapters.models.rerank_scores import Activation, scores_checked
 from corpusmesh_core.errors import (
     CorpusMeshError,
@@ -25,8 +31,7 @@ from corpusmesh_core.errors import (
 )
 from corpusmesh_core.ports.reranking import RerankModel
 
-_CONNECT_TIMEOUT_SECONDS: Final = 3.0
-_FIRST_BACKOFF_SECONDS: Final = 0.1
+_FIRST_BACKOFF_SECONDS: Final = 0.2
 _LONGEST_BACKOFF_SECONDS: Final = 2.0
 _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 
@@ -84,11 +89,8 @@ class HttpRerankBackend:
         identity = json.dumps([endpoint.model, endpoint.is_tei, endpoint.scores_are_logits])
         fingerprint = hashlib.sha256(identity.encode()).hexdigest()
         self._model = RerankModel(endpoint.model or "endpoint", 0, fingerprint)
-        self._client = httpx.Client(
-            base_url=endpoint.base_url.rstrip("/") + "/",
-            timeout=httpx.Timeout(endpoint.request_timeout_seconds, connect=_CONNECT_TIMEOUT_SECONDS),
-            follow_redirects=False,  # a redirect would carry the key to another host
-        )
+        self._client = endpoint_client(endpoint.base_url, timeout_seconds=endpoint.request_timeout_seconds)
+        self._retries = Retries(endpoint.max_attempt_count, _FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -124,17 +126,9 @@ class HttpRerankBackend:
         """
         length = self._endpoint.max_passage_characters
         body = self._body(question[:length], [passage[:length] for passage in passages])
-        attempt = 1
-        while True:
-            try:
-                return self._attempt(body, len(passages))
-            except (UnavailableError, OverloadedError) as error:
-                if attempt >= self._endpoint.max_attempt_count:
-                    raise
-                wait = _FIRST_BACKOFF_SECONDS * 2.0**attempt * self._jitter()
-                asked = float(error.metadata.get("retry_after_seconds", 0.0))
-                self._sleep(min(max(wait, asked), _LONGEST_BACKOFF_SECONDS))
-            attempt += 1
+        return with_retries(
+            lambda: self._attempt(body, len(passages)), self._retries, jitter=self._jitter, sleep=self._sleep
+        )
 
     def _body(self, question: str, passages: list[str]) -> dict[str, Any]:
         if self._endpoint.is_tei:
@@ -163,22 +157,15 @@ class HttpRerankBackend:
         return scores_checked(_read_scores(response, count), count=count, activation=activation)
 
     def _headers(self) -> dict[str, str]:
-        path = self._endpoint.api_key_file
-        if path is None:
-            return {}
-        try:
-            key = path.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise FailedPreconditionError(
-                "RERANK_ACCESS_DENIED", "the file with the key of the reranking endpoint cannot be read"
-            ) from error
-        return {"Authorization": f"Bearer {key}"}
+        unreadable = FailedPreconditionError(
+            "RERANK_ACCESS_DENIED", "the file with the key of the reranking endpoint cannot be read"
+        )
+        return key_headers(self._endpoint.api_key_file, unreadable)
 
 
 def _refusal(response: httpx.Response) -> CorpusMeshError:
     status = response.status_code
-    after = response.headers.get("retry-after", "")
-    retry_after_seconds = float(after) if re.fullmatch(r"\d{1,5}(\.\d{1,3})?", after) else 0.0
+    retry_after_seconds = retry_after_seconds_of(response)
     if status == httpx.codes.TOO_MANY_REQUESTS:
         return OverloadedError(
             "RERANK_ENDPOINT_BUSY",
