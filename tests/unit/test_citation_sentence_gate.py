@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmesh_core.citation import SentenceGate, split_segments
+from corpusmesh_core.citation import SentenceGate, sentence_gate, split_segments
+from corpusmesh_core.citation.sentences import SentenceSpan
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,21 @@ def test_all_segments_together_are_the_text_however_it_is_cut(pieces: list[str])
     given_out = [segment for piece in pieces for segment in gate.feed(piece)]
     given_out += gate.finish()
     assert "".join(given_out) == "".join(pieces)
+
+
+@pytest.mark.parametrize("unit", ["A. ", "a", "The harbour closes. "])
+def test_what_is_held_is_not_read_again_for_every_character(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    split = sentence_gate.split_sentences
+
+    def counted(text: str) -> tuple[SentenceSpan, ...]:
+        nonlocal read
+        read += len(text)
+        return split(text)
+
+    monkeypatch.setattr(sentence_gate, "split_sentences", counted)
+    text = (unit * 8_000)[:8_000]
+    gate = SentenceGate()
+    segments = [segment for character in text for segment in gate.feed(character)]
+    assert "".join([*segments, *gate.finish()]) == text
+    assert read <= 64 * len(text)

@@ -7,6 +7,7 @@ from corpusmesh_core.citation.sentences import split_sentences
 _MARKER = re.compile(r"\[ID:\d{1,18}\]")
 _TRAILING_MARKERS = re.compile(r"(?:\s*\[ID:\d{1,18}\])+")
 _MAX_HELD_CHARACTERS = 4_000
+_LOOK_SHARE = 16
 
 
 class SentenceGate:
@@ -19,6 +20,7 @@ class SentenceGate:
     def __init__(self) -> None:
         """Start at the beginning of a text."""
         self._pending = ""
+        self._next_look = 0
 
     def feed(self, piece: str) -> list[str]:
         """Take the next piece.
@@ -30,6 +32,8 @@ class SentenceGate:
             Segments that are complete.
         """
         self._pending += piece
+        if len(self._pending) < self._next_look:
+            return []
         segments = _segments(self._pending)
         ready = segments[:-1]
         held = sum(len(segment) for segment in ready)
@@ -37,6 +41,8 @@ class SentenceGate:
             # A text without an end is shown nevertheless.
             ready, held = segments, len(self._pending)
         self._pending = self._pending[held:]
+        # A look reads all that is held: one for each sixteenth more, or a text without an end takes seconds.
+        self._next_look = len(self._pending) + len(self._pending) // _LOOK_SHARE + 1
         return ready
 
     def finish(self) -> list[str]:
