@@ -16,8 +16,9 @@ from corpusmesh_core.ranking import RankingOptions, rank_candidates
 from corpusmesh_core.records import Ordinal, Record, RecordKind
 from corpusmesh_core.tenancy import FilterCondition
 from corpusmesh_core.text import analyze, analyze_query
+from corpusmesh_core.visibility import Visibility
 from corpusmesh_retrieve.asking import ModelBudget, ModelSession
-from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
+from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest, SpaceView
 from corpusmesh_runtime.context import CallContext
 
 BLOCK = re.compile(r"<<<(DATA-[0-9a-f]+) ([^\n]*)\n(.*?)\n\1>>>", re.DOTALL)
@@ -38,6 +39,12 @@ class Library:
     at_once: int = 0
     most_at_once: int = 0
     cancelled_count: int = 0
+    hidden_at_last: bool = False
+    """Whether the caller's rights are gone when the research looks for the last time."""
+
+    async def look(self, call: CallContext, outcome: SearchOutcome) -> None:
+        ordinals = () if self.hidden_at_last else (1,)
+        outcome.views = (SpaceView("e5", ("base",), Visibility.of("base/7", ordinals, 100)),)
 
     async def search(self, call: CallContext, request: SearchRequest) -> SearchOutcome:
         self.requests.append(request)

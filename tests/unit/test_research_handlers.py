@@ -155,6 +155,12 @@ async def test_nothing_found_is_an_answer_that_says_so() -> None:
     assert list(summary.open_questions)
 
 
+async def test_what_is_hidden_by_the_end_is_no_evidence() -> None:
+    _, evidence, text, summary = await run(handlers(Library(TEXTS, hidden_at_last=True)), request())
+    assert (evidence, summary.answer.abstained) == ([], True)
+    assert "euros" not in text
+
+
 async def test_leaving_ends_the_searches() -> None:
     library = Library(TEXTS, delay_of=lambda _: 30.0, busy_count=1)
     pieces = handlers(library).Research(request(), None)

@@ -122,6 +122,7 @@ class ResearchHandlers(ResearchServiceServicer):
             while (node := await research.events.get()) is not None:
                 yield pb.ResearchResponse(progress=node_to_wire(node))
             outcome = await exploring
+            await knowledge_bases.keep_visible(call, outcome)
         finally:
             exploring.cancel()
             await asyncio.gather(exploring, return_exceptions=True)

@@ -7,11 +7,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_core.errors import NotFoundError
 from corpusmesh_core.query import CorrectionPlan, RetrievalPlan
 from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.records import RULE_BY_KIND, Record, RecordKind
 from corpusmesh_core.research.outgoing import outgoing_query
 from corpusmesh_core.research.tree import question_key
-from corpusmesh_retrieve.outcome import PlanMaker, SearchOutcome, SearchRequest
+from corpusmesh_core.visibility import is_visible
+from corpusmesh_retrieve.outcome import PlanMaker, SearchOutcome, SearchRequest, SpaceView
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_retrieve.web import WebSource
 from corpusmesh_runtime.context import CallContext
@@ -94,6 +97,21 @@ class KnowledgeBaseSource:
         self.vectors[outcome.question] = outcome.query_vector if is_comparable else None
         return outcome.kept[: outcome.plan.page_size]
 
+    async def keep_visible(self, call: CallContext, outcome: SearchOutcome) -> None:
+        """Leave out what the caller may not see any more: rights can be taken away while a research goes on.
+
+        Args:
+            call: The call.
+            outcome: What the research found, on the snapshots that it began with; loses what is hidden by now.
+        """
+        if not outcome.snapshots:
+            return
+        try:
+            await self._searcher.look(call, outcome)
+        except NotFoundError:
+            outcome.views = ()
+        outcome.ranked = tuple(item for item in outcome.ranked if _may_show(item.candidate.record, outcome.views))
+
     def _following(self, first: SearchOutcome, question: str) -> SearchRequest:
         metadata = self._request.metadata
         if first.inferred:
@@ -107,6 +125,17 @@ class KnowledgeBaseSource:
             history=(),
             make_plan=lambda configs: _for_parts(self._request.make_plan(configs)),
         )
+
+
+def _may_show(record: Record, views: Sequence[SpaceView]) -> bool:
+    if record.kind is RecordKind.WEB_PAGE:
+        return True
+    rule = RULE_BY_KIND[record.kind]
+    return any(
+        record.knowledge_base_id in view.knowledge_base_ids
+        and is_visible(record.publisher, record.sources, rule, view.visibility)
+        for view in views
+    )
 
 
 def planned_for_research(make_plan: PlanMaker) -> PlanMaker:
