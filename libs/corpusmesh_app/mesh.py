@@ -20,21 +20,17 @@ from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.wiring import (
     Adapters,
     chat_model,
-    conversation_store,
     database_settings,
     embedding_backend,
     embedding_tokenizer,
-    evaluation_store,
     gateway_stores,
-    golden_set_store,
     identity_signer,
     make_rng,
     open_adapters,
     page_embedding_backend,
     password_sealer,
     rerank_backend,
-    retrieval_store,
-    vocabulary_store,
+    retrieve_stores,
     web_source,
 )
 from corpusmesh_app.working import run_worker
@@ -214,8 +210,8 @@ class Process:
             adapters.embedder,
             max_cached_bytes=settings.retrieve.max_cached_page_bytes,
         )
-        vocabularies = vocabulary_store(adapters.database)
-        words = VocabularyReader(vocabularies)
+        own = retrieve_stores(adapters.database)
+        words = VocabularyReader(own.vocabularies)
 
         web = web_source(settings, stores.embedder)
         if web is not None:
@@ -247,7 +243,7 @@ class Process:
 
         searcher = make_searcher(stores.snapshots)
         conversations = ConversationTools(
-            conversation_store(adapters.database),
+            own.conversations,
             stores.snapshots,
             stores.knowledge_bases,
             settings.retrieve.conversations,
@@ -255,8 +251,7 @@ class Process:
         answerer = Answerer(stores.embedder, chat, make_rng)
         bounds = ModelBounds(settings.chat.max_answer_tokens, settings.chat.deadline_seconds)
         research = ResearchTools(searcher, answerer, web, open_session, chat is not None, bounds)
-        ledger = retrieval_store(adapters.database)
-        recorder = Recorder(ledger)
+        recorder = Recorder(own.retrievals)
 
         def make_answers(recorder: Recorder | None) -> AnswerHandlers:
             return AnswerHandlers(
@@ -273,8 +268,8 @@ class Process:
         replayer = Replayer(searcher, stores.snapshots, open_session, default_window=window)
         evaluated_answers = make_answers(None)
         evaluation = EvaluationTools(
-            golden_sets=golden_set_store(adapters.database),
-            evaluations=evaluation_store(adapters.database),
+            golden_sets=own.golden_sets,
+            evaluations=own.evaluations,
             snapshots=stores.snapshots,
             index=stores.index,
             make_searcher=make_searcher,
@@ -290,13 +285,15 @@ class Process:
             recorder=recorder,
             servicers=(
                 partial(add_ConversationServiceServicer_to_server, ConversationHandlers(conversations)),
-                partial(add_LedgerServiceServicer_to_server, LedgerHandlers(ledger, replayer)),
+                partial(add_LedgerServiceServicer_to_server, LedgerHandlers(own.retrievals, replayer)),
                 partial(
                     add_EvaluationServiceServicer_to_server,
                     EvaluationHandlers(evaluation, settings.retrieve.evaluation),
                 ),
                 partial(add_ResearchServiceServicer_to_server, ResearchHandlers(research, settings.retrieve)),
-                partial(add_VocabularyServiceServicer_to_server, VocabularyHandlers(vocabularies, words, stores.audit)),
+                partial(
+                    add_VocabularyServiceServicer_to_server, VocabularyHandlers(own.vocabularies, words, stores.audit)
+                ),
             ),
             open_session=open_session,
             knowledge_bases=stores.knowledge_bases,

@@ -184,64 +184,41 @@ def gateway_stores(database: Database) -> GatewayStores:
     )
 
 
-def conversation_store(database: Database) -> ConversationStore:
-    """Make the store of conversations.
+@dataclass(frozen=True, slots=True)
+class RetrieveStores:
+    """What retrieval alone needs of the metadata store.
+
+    Attributes:
+        conversations: Conversations.
+        retrievals: The ledger of retrievals.
+        golden_sets: Golden sets.
+        evaluations: What was measured.
+        vocabularies: Tenants' own words.
+    """
+
+    conversations: ConversationStore
+    retrievals: RetrievalStore
+    golden_sets: GoldenSetStore
+    evaluations: EvaluationStore
+    vocabularies: VocabularyStore
+
+
+def retrieve_stores(database: Database) -> RetrieveStores:
+    """Make the stores that retrieval alone needs.
 
     Args:
         database: The metadata store.
 
     Returns:
-        The store.
+        The stores.
     """
-    return PostgresConversationStore(database)
-
-
-def retrieval_store(database: Database) -> RetrievalStore:
-    """Make the ledger of retrievals.
-
-    Args:
-        database: The metadata store.
-
-    Returns:
-        The store.
-    """
-    return PostgresRetrievalStore(database)
-
-
-def golden_set_store(database: Database) -> GoldenSetStore:
-    """Make the store of golden sets.
-
-    Args:
-        database: The metadata store.
-
-    Returns:
-        The store.
-    """
-    return PostgresGoldenSetStore(database)
-
-
-def evaluation_store(database: Database) -> EvaluationStore:
-    """Make the store of evaluations.
-
-    Args:
-        database: The metadata store.
-
-    Returns:
-        The store.
-    """
-    return PostgresEvaluationStore(database)
-
-
-def vocabulary_store(database: Database) -> VocabularyStore:
-    """Make the store of tenants' own words.
-
-    Args:
-        database: The metadata store.
-
-    Returns:
-        The store.
-    """
-    return PostgresVocabularyStore(database)
+    return RetrieveStores(
+        conversations=PostgresConversationStore(database),
+        retrievals=PostgresRetrievalStore(database),
+        golden_sets=PostgresGoldenSetStore(database),
+        evaluations=PostgresEvaluationStore(database),
+        vocabularies=PostgresVocabularyStore(database),
+    )
 
 
 def embedding_backend(settings: MeshSettings) -> EmbeddingBackend:
