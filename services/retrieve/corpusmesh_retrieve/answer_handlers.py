@@ -21,6 +21,7 @@ from corpusmesh_retrieve.ledger import Recorder
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of, snapshot_names
 from corpusmesh_retrieve.searching import Searcher
+from corpusmesh_retrieve.slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.retrieval_plans import make_plan
 
@@ -72,7 +73,7 @@ class AnswerHandlers(AnswerServiceServicer):
         self._bounds = bounds
         self._conversations = conversations
         self._recorder = recorder
-        self._open_count = 0
+        self._slots = TenantSlots(settings.max_concurrent_answers, busy=_busy)
 
     async def AnswerQuestion(  # noqa: N802 - named by the contract
         self,
@@ -80,20 +81,11 @@ class AnswerHandlers(AnswerServiceServicer):
         context: Any,  # noqa: ARG002 - given by gRPC
     ) -> AsyncGenerator[answer_pb.AnswerQuestionResponse]:
         """See the contract."""
-        if self._open_count >= self._settings.max_concurrent_answers:
-            raise OverloadedError(
-                "ANSWERS_BUSY",
-                "too many answers are being made; try again shortly",
-                limit=self._settings.max_concurrent_answers,
-            )
-        self._open_count += 1
-        try:
+        with self._slots.taken(require_call().identity.tenant_id):
             # Closed at once with the stream, so that a caller that leaves ends the model's work too.
             async with aclosing(self._answer(request)) as pieces:
                 async for piece in pieces:
                     yield piece
-        finally:
-            self._open_count -= 1
 
     async def _answer(
         self, request: answer_pb.AnswerQuestionRequest
@@ -254,3 +246,11 @@ def _citations(
 ) -> list[answer_pb.Citation]:
     records = {piece.label: piece.record_id for piece in result.evidence}
     return [answer_pb.Citation(marker=label, hit=hit_to_wire(hits[records[label]])) for label in labels]
+
+
+def _busy() -> OverloadedError:
+    return OverloadedError(
+        "ANSWERS_BUSY",
+        "too many answers are being made; try again shortly",
+        retry_delay_seconds=BUSY_RETRY_SECONDS,
+    )

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from corpusmesh.retrieve.v1 import evaluation_service_pb2 as pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh.retrieve.v1.evaluation_service_pb2_grpc import EvaluationServiceServicer
-from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError
+from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, OverloadedError
 from corpusmesh_core.evaluation import compare_paired
 from corpusmesh_core.ports.golden_sets import EvaluationStore, GoldenQuestion, GoldenSetStore
 from corpusmesh_core.ports.index import RecordIndex
@@ -46,8 +46,8 @@ from corpusmesh_retrieve.evaluating.measuring import (
     measures_of,
     values_by_measure,
 )
-from corpusmesh_retrieve.evaluating.slots import EvaluationSlots
 from corpusmesh_retrieve.evaluating.visible import AskedQuestions, QuestionReader, spread
+from corpusmesh_retrieve.slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.page_tokens import checked_page_size, make_page_token, read_page_number, read_page_token
 from corpusmesh_runtime.policy import knowledge_base_id_of
@@ -98,9 +98,9 @@ class EvaluationHandlers(EvaluationServiceServicer):
         """
         self._tools = tools
         self._settings = settings
-        self._slots = EvaluationSlots(settings.max_concurrent_evaluations)
+        self._slots = TenantSlots(settings.max_concurrent_evaluations, busy=_busy)
         # Of their own: no member's evaluation holds up a publish.
-        self._gate_slots = EvaluationSlots(settings.max_concurrent_evaluations + 1)
+        self._gate_slots = TenantSlots(settings.max_concurrent_evaluations + 1, busy=_busy)
         self._questions = QuestionReader(tools.golden_sets, tools.snapshots)
         self._drawer = Drawer(tools.snapshots, tools.index, settings)
         self._measurer = Measurer(
@@ -384,3 +384,11 @@ def _check_evaluation(request: pb.EvaluateGoldenSetRequest) -> None:
 
 def _new_id() -> str:
     return f"gs-{secrets.token_hex(6)}"
+
+
+def _busy() -> OverloadedError:
+    return OverloadedError(
+        "EVALUATIONS_BUSY",
+        "too many evaluations are under way; try again shortly",
+        retry_delay_seconds=BUSY_RETRY_SECONDS,
+    )

@@ -27,6 +27,7 @@ from corpusmesh_retrieve.researching.running import Research, ResearchPlan
 from corpusmesh_retrieve.researching.sources import KnowledgeBaseSource, WebResearchSource, planned_for_research
 from corpusmesh_retrieve.researching.writing import cost_to_wire, evidence_to_wire, node_to_wire, summary_to_wire
 from corpusmesh_retrieve.searching import Searcher
+from corpusmesh_retrieve.slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_retrieve.web import WebSource
 from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.retrieval_plans import make_plan
@@ -88,7 +89,7 @@ class ResearchHandlers(ResearchServiceServicer):
         """
         self._tools = tools
         self._settings = settings
-        self._open_count = 0
+        self._slots = TenantSlots(settings.max_concurrent_researches, busy=_busy)
 
     async def Research(
         self,
@@ -96,20 +97,12 @@ class ResearchHandlers(ResearchServiceServicer):
         context: Any,
     ) -> AsyncIterator[pb.ResearchResponse]:
         """See the contract."""
-        if self._open_count >= self._settings.max_concurrent_researches:
-            raise OverloadedError(
-                "RESEARCHES_BUSY",
-                "too many researches are under way; try again later",
-                limit=self._settings.max_concurrent_researches,
-            )
-        self._open_count += 1
-        try:
+        call = require_call()
+        with self._slots.taken(call.identity.tenant_id):
             # Closed at once where the caller leaves, so that its searches and calls end with it.
-            async with aclosing(self._research(require_call(), request)) as pieces:
+            async with aclosing(self._research(call, request)) as pieces:
                 async for piece in pieces:
                     yield piece
-        finally:
-            self._open_count -= 1
 
     async def _research(self, call: CallContext, request: pb.ResearchRequest) -> AsyncGenerator[pb.ResearchResponse]:
         started = time.monotonic()
@@ -228,3 +221,11 @@ def _answer_tokens(result: AnswerResult) -> int:
     """Estimate what the model's answer has cost, used or not; its service tells nobody here."""
     written = len(result.text) // 3 if result.by_model else 0
     return sum(piece.token_count for piece in result.evidence) + written
+
+
+def _busy() -> OverloadedError:
+    return OverloadedError(
+        "RESEARCHES_BUSY",
+        "too many researches are under way; try again later",
+        retry_delay_seconds=BUSY_RETRY_SECONDS,
+    )

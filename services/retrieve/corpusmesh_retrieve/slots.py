@@ -1,24 +1,29 @@
-"""Places for what takes minutes: few at once, and one of them is always left for another tenant."""
+"""Places for what takes long: few at once, and some of them are always left for another tenant."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from corpusmesh_core.errors import OverloadedError
 
-_RETRY_SECONDS = 5.0
+BUSY_RETRY_SECONDS = 5.0
+_SHARE_FOR_OTHERS = 4
 
 
-class EvaluationSlots:
+class TenantSlots:
     """Bounds what is under way at once, over all tenants and for each."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, busy: Callable[[], OverloadedError]) -> None:
         """Begin with all places free.
 
         Args:
-            limit: Places; where there are several, no tenant has all of them.
+            limit: Places, at least 1; where there are several, a tenant leaves a quarter of them, at least one, to
+                others.
+            busy: Makes the error where there is no place.
         """
         self._limit = limit
+        self._limit_of_one = max(1, limit - max(1, limit // _SHARE_FOR_OTHERS))
+        self._busy = busy
         self._open: Counter[str] = Counter()
 
     @contextmanager
@@ -32,15 +37,10 @@ class EvaluationSlots:
             Nothing.
 
         Raises:
-            OverloadedError: EVALUATIONS_BUSY if there is no place left, or none for this tenant.
+            OverloadedError: If there is no place left, or none for this tenant.
         """
-        if self._open.total() >= self._limit or self._open[tenant_id] >= max(1, self._limit - 1):
-            raise OverloadedError(
-                "EVALUATIONS_BUSY",
-                "too many evaluations are under way; try again shortly",
-                retry_delay_seconds=_RETRY_SECONDS,
-                limit=self._limit,
-            )
+        if self._open.total() >= self._limit or self._open[tenant_id] >= self._limit_of_one:
+            raise self._busy()
         self._open[tenant_id] += 1
         try:
             yield
