@@ -224,7 +224,8 @@ async def test_parents_are_kept_and_never_found(mesh: MeshHarness) -> None:
         assert len(children) > len(parents)
         assert all(child.links == (child.attributes["parent"],) for child in children)
         assert {child.links[0] for child in children} == parents.keys()
-        found = await client.search([base], "parental leave at full pay", page_size=50)
+        plain = retrieval_pb.RetrievalPlan(preset=retrieval_pb.PRESET_FAST)
+        found = await client.search([base], "parental leave at full pay", plan=plain, page_size=50)
         assert {hit.kind for hit in found.hits} == {"chunk"}
         [document] = [item async for item in client.documents.list(base)]
         assert document.latest_version.chunk_count == len(children)

@@ -231,8 +231,8 @@ async def test_fr_a12_no_question_is_query_syntax(mesh: MeshHarness) -> None:
         found = await client.search([base.name], "garden NOT pond", plan=lexical)
         assert found.hits[0].place.display_name == "garden.md", "NOT is a word, not an operator"
         with pytest.raises(InvalidArgumentError) as raised:
-            await client.search([base.name], "word " * 5_000)
-        assert (raised.value.reason, raised.value.metadata["limit"]) == ("QUERY_TOO_LONG", "20000")
+            await client.search([base.name], "word " * 10_000)
+        assert (raised.value.reason, raised.value.metadata["limit"]) == ("QUERY_TOO_LONG", "40000")
 
 
 @contextlib.asynccontextmanager

@@ -361,6 +361,8 @@ async def hidden(distributed_mesh: MeshHarness) -> Hidden:
         base = await knowledge_base(client, team=False)
         upload = await client.upload(base.name, [UploadItem("secret.md", SECRET.encode(), document_id="secret-md-1")])
         await client.runs.wait(upload.run)
+        # A read is sent again until the service answers that another file's tests may have started anew just now.
+        await client.search([base.name], "merger")
         gold = [evaluation_pb.Gold(document=f"{base.name}/documents/secret-md-1", quote="merger with Quillfeather")]
         question = evaluation_pb.GoldenQuestion(question="Quillfeather?", gold=gold)
         await client.evaluation.create(base.name, [question], golden_set_id=KINDS["goldenSets"])

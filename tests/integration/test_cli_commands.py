@@ -187,7 +187,7 @@ def test_search_gives_every_field_of_a_hit(shell: Shell, documents: Path) -> Non
     hit = found["hits"][0]
     assert set(hit) == {
         "record_id", "kind", "document", "version", "display_name", "title", "page", "boxes", "heading_path", "text",
-        "position", "token_count", "scores", "picture",
+        "position", "token_count", "scores", "picture", "merged_record_ids", "via_record_ids", "url",
     }  # fmt: skip
     assert hit["boxes"] == [{"page": 3, "left": 1.0, "top": 2.0, "right": 3.0, "bottom": 4.0}]
     assert hit["heading_path"] == ["Part", "Chapter"]

@@ -29,7 +29,7 @@ def test_progress_answer_open_questions_and_cost_are_shown(gateway: CannedGatewa
     assert "1 stopped: why · missing: the year" in shown.output
     assert "The answer is 42." in shown.output
     assert "Open: within 7 seconds, web True" in shown.output
-    assert "1 searches" in shown.output
+    assert "searches: 1," in shown.output
     assert "partial: seconds spent" in shown.output
 
 
