@@ -70,6 +70,7 @@ class CountingEmbedder:
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], EmbedRole]] = []
         self.is_away = False
+        self.changes_to: EmbeddingSpace | None = None
         self.space = MODEL
 
     async def refresh(self, *, deadline_seconds: float) -> None:
@@ -82,6 +83,9 @@ class CountingEmbedder:
         assert deadline_seconds > 0
         if self.is_away:
             raise UnavailableError("EMBED_UNAVAILABLE", "the embed service does not answer")
+        if self.changes_to is not None:
+            self.space, self.changes_to = self.changes_to, None
+            raise UnavailableError("EMBED_MODEL_CHANGED", "the embed service runs another model than a moment ago")
         self.calls.append((list(texts), role))
         angles = np.array([len(text) / 100 for text in texts])
         return EmbedResult(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32), len(texts))
@@ -287,6 +291,26 @@ async def test_without_the_model_words_find_and_the_answer_says_so_once() -> Non
     assert _ids(outcome) == ["1-0"]
     assert outcome.unreachable == ["vector", "vector"]
     assert len(outcome.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("space", "note"),
+    [
+        (EmbeddingSpace("other", 2, normalized=True, fingerprint="g"), ["another embedding model"]),
+        (MODEL, []),
+    ],
+    ids=["changed", "changed back"],
+)
+async def test_a_model_that_was_changed_since_the_last_search_is_told_from_one_that_is_away(
+    space: EmbeddingSpace, note: list[str]
+) -> None:
+    bench = Bench()
+    bench.embedder.changes_to = space
+    outcome = await bench.search("when does the ferry leave")
+    assert len(outcome.notes) == len(note)
+    assert all(part in told for part, told in zip(note, outcome.notes, strict=True))
+    assert outcome.unreachable == (["vector"] if note else [])
+    assert (outcome.query_vector is None) is bool(note)
 
 
 async def test_spaces_are_searched_side_by_side_and_only_the_models_own_by_vector() -> None:

@@ -1,7 +1,7 @@
 """Recalls candidates of a question and of its variants: their vectors, their terms, one round trip to each space."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +40,7 @@ from corpusmesh_runtime.logging import get_logger
 
 MAX_VARIANTS = 16
 """Most texts that one recall searches for, the question included."""
+_MODEL_CHANGED = "EMBED_MODEL_CHANGED"
 _FOREIGN_SPACE = "SPACE_WITHOUT_MODEL"
 _REFRESH_SECONDS = 2.0
 _EMBED_SHARE_OF_DEADLINE = 0.4
@@ -100,26 +101,7 @@ class Recaller:
         spaces = {view.space_id for view in outcome.views}
         seconds = call.remaining_seconds()
         try:
-            if spaces != {self._embedder.space.space_id}:
-                await self._embedder.refresh(deadline_seconds=min(_REFRESH_SECONDS, seconds * _EMBED_SHARE_OF_DEADLINE))
-            own = self._embedder.space.space_id
-            if own not in spaces:
-                raise UnavailableError(_FOREIGN_SPACE, "the model of this knowledge base is not loaded")
-            by_role = [
-                [place for place in places if variants[place].is_passage is is_passage] for is_passage in (False, True)
-            ]
-            found = await asyncio.gather(
-                *(
-                    self._embedder.embed(
-                        [cut_to_bytes(variants[place].text, MAX_TEXT_BYTES) for place in group],
-                        role=EmbedRole.PASSAGE if variants[group[0]].is_passage else EmbedRole.QUERY,
-                        lane=EmbedLane.INTERACTIVE,
-                        deadline_seconds=seconds if is_alone else seconds * _EMBED_SHARE_OF_DEADLINE,
-                    )
-                    for group in by_role
-                    if group
-                )
-            )
+            own, found = await self._in_own_space(variants, places, spaces, seconds=seconds, is_alone=is_alone)
         except (UnavailableError, OverloadedError, DeadlineExceededError) as error:
             if is_alone:
                 raise
@@ -134,8 +116,48 @@ class Recaller:
         if len(spaces) > 1:
             _tell(outcome, "a knowledge base made with another embedding model was searched by its words alone")
         outcome.query_space_id = own
-        ordered = [place for group in by_role for place in group]
-        return dict(zip(ordered, (vector for result in found for vector in result.vectors), strict=True))
+        return found
+
+    async def _in_own_space(
+        self,
+        variants: Sequence[QueryVariant],
+        places: Sequence[int],
+        spaces: Collection[str],
+        *,
+        seconds: float,
+        is_alone: bool,
+    ) -> tuple[str, dict[int, Vector]]:
+        """Embed into the model's space, which must be one of those that are searched."""
+        for is_last in (False, True):
+            if set(spaces) != {self._embedder.space.space_id}:
+                await self._embedder.refresh(deadline_seconds=min(_REFRESH_SECONDS, seconds * _EMBED_SHARE_OF_DEADLINE))
+            own = self._embedder.space.space_id
+            if own not in spaces:
+                break
+            by_role = [
+                [place for place in places if variants[place].is_passage is is_passage] for is_passage in (False, True)
+            ]
+            try:
+                found = await asyncio.gather(
+                    *(
+                        self._embedder.embed(
+                            [cut_to_bytes(variants[place].text, MAX_TEXT_BYTES) for place in group],
+                            role=EmbedRole.PASSAGE if variants[group[0]].is_passage else EmbedRole.QUERY,
+                            lane=EmbedLane.INTERACTIVE,
+                            deadline_seconds=seconds if is_alone else seconds * _EMBED_SHARE_OF_DEADLINE,
+                        )
+                        for group in by_role
+                        if group
+                    )
+                )
+            except UnavailableError as error:
+                if is_last or error.reason != _MODEL_CHANGED:
+                    raise
+                # The space is known anew: it may be another one than what is searched.
+                continue
+            ordered = [place for group in by_role for place in group]
+            return own, dict(zip(ordered, (vector for result in found for vector in result.vectors), strict=True))
+        raise UnavailableError(_FOREIGN_SPACE, "the model of this knowledge base is not loaded")
 
     async def recall(
         self,
