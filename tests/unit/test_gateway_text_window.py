@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmesh_core.text.token_estimate import estimate_tokens
+from corpusmesh_core.token_estimate import estimate_tokens
 from corpusmesh_gateway.openai.text_window import TextWindow
 
 TEXTS = st.text(alphabet="ab词 ", max_size=40)

@@ -1,6 +1,6 @@
 """The history of a question: newest messages first, within a budget, with what they were made from."""
 
-from corpusmesh_core.text.token_estimate import cut_to_tokens, estimate_tokens
+from corpusmesh_core.token_estimate import cut_to_tokens, estimate_tokens
 from corpusmesh_retrieve.conversing import History, HistoryBounds, PastMessage, select_history
 
 

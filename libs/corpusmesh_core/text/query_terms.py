@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from corpusmesh_core.request_limits import MAX_QUESTION_CHARACTERS
 from corpusmesh_core.text.analysis import analyze
 from corpusmesh_core.text.stop_words import is_stop_word
 
 MAX_QUERY_TERMS = 64
 """Most distinct terms a question may have: 300 fuzzy words once took the index 10.7 s."""
-_MAX_QUESTION_CHARS = 40_000
 _MAX_PHRASES = 8
 
 
@@ -69,7 +69,7 @@ def analyze_query(question: str, *, own_terms: Collection[str] = ()) -> QueryTer
     Returns:
         Its terms. A question with too many loses function words first and then its last terms.
     """
-    analyzed = analyze(question[:_MAX_QUESTION_CHARS])
+    analyzed = analyze(question[:MAX_QUESTION_CHARACTERS])
     coarse, coarse_cut = _bounded(analyzed.coarse)
     fine, fine_cut = _bounded(analyzed.fine)
     kept = frozenset(fine)
@@ -81,7 +81,7 @@ def analyze_query(question: str, *, own_terms: Collection[str] = ()) -> QueryTer
         fine=fine,
         bigrams=tuple(bigrams)[: 2 * MAX_QUERY_TERMS],
         phrases=_phrases(analyzed.fine, own_terms),
-        is_cut=coarse_cut or fine_cut or len(question) > _MAX_QUESTION_CHARS,
+        is_cut=coarse_cut or fine_cut or len(question) > MAX_QUESTION_CHARACTERS,
     )
 
 

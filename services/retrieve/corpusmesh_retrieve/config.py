@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from corpusmesh_core.query.limits import MAX_QUESTION_CHARACTERS
+from corpusmesh_core.request_limits import MAX_QUESTION_CHARACTERS
 from corpusmesh_retrieve.conversing.config import ConversationSettings
 from corpusmesh_retrieve.evaluating.config import EvaluationSettings
 from corpusmesh_runtime.config import Section, ServerSettings

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
 from corpusmesh.type.v1 import place_pb2
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.query.limits import MAX_DOCUMENTS, MAX_METADATA_CONDITIONS, MAX_TURN_CHARACTERS, MAX_TURNS
 from corpusmesh_core.query.stages import check_range
 from corpusmesh_core.ranking import RankedCandidate, ScoreExplanation
 from corpusmesh_core.records import Record
+from corpusmesh_core.request_limits import MAX_DOCUMENTS, MAX_METADATA_CONDITIONS, MAX_TURN_CHARACTERS, MAX_TURNS
 from corpusmesh_core.tenancy import FilterCondition, FilterOperator, MetadataFilter
 from corpusmesh_retrieve.outcome import PastTurn
 

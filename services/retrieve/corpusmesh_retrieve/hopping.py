@@ -16,6 +16,7 @@ from corpusmesh_core.ranking.hops import (
     read_follow_ups,
 )
 from corpusmesh_core.text import QueryTerms
+from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.stages import StageResult, counted
@@ -24,7 +25,6 @@ from corpusmesh_runtime.context import CallContext
 _FOLLOW_UP_WEIGHT: Final = 0.8
 _MIN_HOPS_FOR_MODEL: Final = 2
 """One hop is for plans that must be fast, which no model is."""
-_MAX_QUESTION_CHARACTERS: Final = 4_000
 _MAX_PASSAGE_CHARACTERS: Final = 1_200
 
 
@@ -93,7 +93,7 @@ class HopStage:
             call,
             HOP_V1,
             [
-                DataBlock("question", outcome.question[:_MAX_QUESTION_CHARACTERS]),
+                question_block(outcome.question),
                 *(
                     DataBlock(f"passage {place}", f"{record.title}\n{record.text[:_MAX_PASSAGE_CHARACTERS]}")
                     for place, record in enumerate(passages, start=1)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.query.limits import MAX_KNOWLEDGE_BASES
+from corpusmesh_core.request_limits import MAX_KNOWLEDGE_BASES
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.policy import knowledge_base_id_of
 

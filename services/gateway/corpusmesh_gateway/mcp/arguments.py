@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from corpusmesh_core.query.limits import MAX_KNOWLEDGE_BASES, MAX_QUESTION_CHARACTERS
+from corpusmesh_core.request_limits import MAX_KNOWLEDGE_BASES, MAX_QUESTION_CHARACTERS
 
 _NAME_PATTERN = r"^(knowledgeBases/)?[a-z0-9-]{1,63}$"
 PresetName = Literal["fast", "balanced", "thorough"]

@@ -15,8 +15,8 @@ from google.protobuf.message import Message
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
-from corpusmesh_core.query.limits import MAX_TURN_CHARACTERS, MAX_TURNS
-from corpusmesh_core.text.token_estimate import estimate_tokens
+from corpusmesh_core.request_limits import MAX_TURN_CHARACTERS, MAX_TURNS
+from corpusmesh_core.token_estimate import estimate_tokens
 from corpusmesh_gateway.http.transcoding import from_dict
 
 ROUTER_MODEL: Final = "corpusmesh"

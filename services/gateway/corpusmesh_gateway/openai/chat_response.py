@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from corpusmesh.retrieve.v1 import answer_service_pb2 as pb
-from corpusmesh_core.text.token_estimate import estimate_tokens
+from corpusmesh_core.token_estimate import estimate_tokens
 from corpusmesh_gateway.openai.chat_request import ChatQuestion
 
 _MARKER = re.compile(r"\[ID:(\d{1,9})\]")

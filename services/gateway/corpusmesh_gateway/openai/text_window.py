@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from corpusmesh_core.text.token_estimate import cut_to_tokens, estimate_tokens
+from corpusmesh_core.token_estimate import cut_to_tokens, estimate_tokens
 
 
 class TextWindow:

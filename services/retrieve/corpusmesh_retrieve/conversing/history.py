@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corpusmesh_core.text.token_estimate import cut_to_tokens, estimate_tokens
+from corpusmesh_core.token_estimate import cut_to_tokens, estimate_tokens
 from corpusmesh_retrieve.outcome import PastTurn
 
 _MIN_CUT_TOKENS = 40

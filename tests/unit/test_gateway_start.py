@@ -1,0 +1,10 @@
+"""What the gateway loads before it answers."""
+
+import subprocess
+import sys
+
+
+def test_the_door_loads_no_dictionary_and_no_stemmer() -> None:
+    script = "import sys, corpusmesh_gateway.module; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"jieba", "snowballstemmer", "opencc", "corpusmesh_core.text"} & set(loaded)
