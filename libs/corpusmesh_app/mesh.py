@@ -29,17 +29,20 @@ from corpusmesh_app.wiring import (
     open_adapters,
     page_embedding_backend,
     password_sealer,
+    raptor_stores,
     rerank_backend,
     retrieve_stores,
     web_source,
 )
-from corpusmesh_app.working import run_worker
+from corpusmesh_app.working import run_tree_worker, run_worker
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_embed.module import EmbedService
 from corpusmesh_gateway.bootstrap import bootstrap_first_admin
 from corpusmesh_gateway.module import Gateway
 from corpusmesh_ingest.handlers.previews import PreviewTools
 from corpusmesh_ingest.module import IngestService, ServiceTools
+from corpusmesh_raptor.module import RaptorService
+from corpusmesh_raptor.stores import RaptorTools
 from corpusmesh_retrieve.answer_handlers import AnswerHandlers, ModelBounds
 from corpusmesh_retrieve.answering import Answerer
 from corpusmesh_retrieve.asking import ModelBudget, ModelSession
@@ -65,7 +68,9 @@ from corpusmesh_runtime.logging import configure_logging, get_logger
 from corpusmesh_runtime.operations import operations_server
 from corpusmesh_runtime.tracing import configure_tracing
 
-SERVICES: Final = ("embed", "ingest", "retrieve", "gateway")
+SERVICES: Final = ("embed", "ingest", "raptor", "retrieve", "gateway")
+WORKERS: Final = ("ingest", "raptor")
+"""Services that have a worker beside their server."""
 ROLES: Final = ("server", "worker", "both")
 _log = get_logger(__name__)
 
@@ -79,7 +84,7 @@ class Process:
         Args:
             settings: The configuration.
             services: Names out of `SERVICES`.
-            role: One of `ROLES`; only ingest has a worker.
+            role: One of `ROLES`; those of `WORKERS` alone have a worker.
 
         Raises:
             InvalidArgumentError: If a name is unknown, or a worker is asked of a service that has none.
@@ -88,8 +93,10 @@ class Process:
             raise InvalidArgumentError(
                 "SERVICE_UNKNOWN", f"services are {', '.join(SERVICES)}; roles are {', '.join(ROLES)}"
             )
-        if role == "worker" and set(services) != {"ingest"}:
-            raise InvalidArgumentError("SERVICE_WITHOUT_WORKER", "only ingest has a worker", field="role")
+        if role == "worker" and not set(services) <= set(WORKERS):
+            raise InvalidArgumentError(
+                "SERVICE_WITHOUT_WORKER", f"those that have a worker are {', '.join(WORKERS)}", field="role"
+            )
         self._settings = settings
         self._services = tuple(services)
         self._role = role
@@ -156,11 +163,13 @@ class Process:
                 EmbedService(settings.embed, backend, signer, page_backend=page_backend, rerank_backend=reranker)
             )
             self._readiness.append(embed.readiness)
-        if {"ingest", "retrieve"} & set(self._services):
-            name = "ingest" if "ingest" in self._services else "retrieve"
+        if own := [name for name in ("ingest", "raptor", "retrieve") if name in self._services]:
+            name = own[0]
             adapters = await stack.enter_async_context(open_adapters(settings, signer, service=name))
             if "ingest" in self._services:
                 await self._start_ingest(stack, adapters, signer, serves=serves)
+            if "raptor" in self._services:
+                await self._start_raptor(stack, adapters, signer, serves=serves)
             if "retrieve" in self._services and serves:
                 await self._start_retrieve(stack, adapters, signer)
         if "gateway" in self._services and serves:
@@ -180,6 +189,23 @@ class Process:
             tokenizer = await asyncio.to_thread(embedding_tokenizer, settings)
             worker = await stack.enter_async_context(
                 run_worker(settings, adapters, parser=parser, tokenizer=tokenizer, failed=self._fail)
+            )
+            self._readiness.append(worker.readiness)
+
+    async def _start_raptor(
+        self, stack: AsyncExitStack, adapters: Adapters, signer: IdentitySigner, *, serves: bool
+    ) -> None:
+        settings = self._settings
+        stores = raptor_stores(settings, adapters)
+        tokenizer = await asyncio.to_thread(embedding_tokenizer, settings)
+        tools = RaptorTools(counter=tokenizer, chat=chat_model(settings), events=adapters.broker)
+        if serves:
+            service = RaptorService(settings.raptor, stores, tools, signer)
+            await stack.enter_async_context(service)
+            self._readiness.append(service.readiness)
+        if self._role != "server":
+            worker = await stack.enter_async_context(
+                run_tree_worker(settings, adapters, stores, tools, failed=self._fail)
             )
             self._readiness.append(worker.readiness)
 
@@ -312,7 +338,7 @@ class Process:
             settings.gateway,
             stores=gateway_stores(database),
             signer=signer,
-            addresses={"ingest": peers.ingest, "retrieve": peers.retrieve},
+            addresses={"ingest": peers.ingest, "raptor": peers.raptor, "retrieve": peers.retrieve},
             random_bytes=secrets.token_bytes,
         )
         await gateway.start()

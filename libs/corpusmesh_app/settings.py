@@ -18,6 +18,7 @@ from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_embed.config import EmbedSettings
 from corpusmesh_gateway.config import GatewaySettings
 from corpusmesh_ingest.config import IngestSettings
+from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_runtime.config import (
     IdentitySettings,
@@ -144,6 +145,8 @@ class PeersSection(Section):
     """The ingest service."""
     retrieve: str = "127.0.0.1:7103"
     """The retrieve service."""
+    raptor: str = "127.0.0.1:7104"
+    """The raptor service."""
 
 
 class MeshSettings(BaseSettings):
@@ -185,6 +188,8 @@ class MeshSettings(BaseSettings):
     """The ingest service."""
     retrieve: RetrieveSettings = RetrieveSettings()
     """The retrieve service."""
+    raptor: RaptorSettings = RaptorSettings()
+    """The raptor service."""
     gateway: GatewaySettings = GatewaySettings()
     """The gateway."""
 

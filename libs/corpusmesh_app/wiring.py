@@ -35,6 +35,7 @@ from corpusmesh_adapters.postgres import (
     DatabaseSettings,
     PostgresAuditLog,
     PostgresChunkEditStore,
+    PostgresCompletionCache,
     PostgresConversationStore,
     PostgresDocumentStore,
     PostgresEvaluationStore,
@@ -49,6 +50,8 @@ from corpusmesh_adapters.postgres import (
     PostgresSourceStore,
     PostgresSyncStore,
     PostgresTenantStore,
+    PostgresTreeStore,
+    PostgresUsageLedger,
     PostgresVocabularyStore,
     WorkLimits,
 )
@@ -70,6 +73,7 @@ from corpusmesh_embed.module import EMBED_SERVICE_NAMES
 from corpusmesh_gateway.handlers import GatewayStores
 from corpusmesh_ingest.module import IngestStores
 from corpusmesh_ingest.sealing import PasswordSealer
+from corpusmesh_raptor.stores import RaptorStores
 from corpusmesh_retrieve.web import WebBounds, WebSource
 from corpusmesh_runtime.channel import call_metadata, open_bare_channel, open_channel
 from corpusmesh_runtime.config import read_secret
@@ -218,6 +222,33 @@ def retrieve_stores(database: Database) -> RetrieveStores:
         golden_sets=PostgresGoldenSetStore(database),
         evaluations=PostgresEvaluationStore(database),
         vocabularies=PostgresVocabularyStore(database),
+    )
+
+
+def raptor_stores(settings: MeshSettings, adapters: Adapters) -> RaptorStores:
+    """Make the stores that trees stand on.
+
+    Args:
+        settings: The configuration.
+        adapters: Open connections.
+
+    Returns:
+        The stores.
+    """
+    stores = adapters.stores
+    return RaptorStores(
+        knowledge_bases=stores.knowledge_bases,
+        documents=stores.documents,
+        snapshots=stores.snapshots,
+        runs=stores.runs,
+        trees=PostgresTreeStore(adapters.database, _work_limits(settings)),
+        usage=PostgresUsageLedger(adapters.database),
+        cache=PostgresCompletionCache(adapters.database),
+        idempotency=stores.idempotency,
+        audit=stores.audit,
+        objects=stores.objects,
+        index=stores.index,
+        embedder=stores.embedder,
     )
 
 

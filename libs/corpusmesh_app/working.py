@@ -1,12 +1,13 @@
-"""The worker of ingest with its relay and housekeeper, as one unit."""
+"""The workers: that of ingest with its relay and housekeeper, and that of trees; each as one unit."""
 
 import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from corpusmesh_adapters.postgres import OutboxRelay, PostgresCompletionCache, PostgresTaskQueue, PostgresTaskSweeper
 from corpusmesh_app.settings import MeshSettings
@@ -17,6 +18,8 @@ from corpusmesh_core.ports.parsing import DocumentParser
 from corpusmesh_ingest.enriching import Enricher, EnrichLimits
 from corpusmesh_ingest.module import StageTools, ingest_stages
 from corpusmesh_ingest.syncing.scheduler import SyncScheduler
+from corpusmesh_raptor.module import raptor_stages
+from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_runtime.housekeeper import Housekeeper
 from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.worker import Worker
@@ -30,9 +33,11 @@ class RunningWorker:
 
     worker: Worker
 
+    name: str = "worker"
+
     def readiness(self) -> Mapping[str, bool]:
         """Tell whether it can fetch work."""
-        return {"worker": self.worker.is_fetching}
+        return {self.name: self.worker.is_fetching}
 
 
 @asynccontextmanager
@@ -57,11 +62,7 @@ async def run_worker(
         The worker.
     """
     section = settings.ingest
-    policy = Policy(
-        lease_seconds=section.lease_seconds,
-        max_attempts=section.max_attempts,
-        verify_delay_seconds=section.purge_verify_delay_seconds,
-    )
+    policy = _policy(settings)
     handlers = ingest_stages(
         section,
         adapters.stores,
@@ -92,12 +93,63 @@ async def run_worker(
         PostgresTaskSweeper(adapters.database, policy), adapters.broker, adapters.broker, section.housekeeper
     )
     scheduler = SyncScheduler(adapters.stores.syncs, poll_seconds=section.sources.schedule_poll_seconds)
-    loops = {
-        asyncio.create_task(worker.run(), name="worker"),
-        asyncio.create_task(relay.run(), name="relay"),
-        asyncio.create_task(housekeeper.run(), name="housekeeper"),
-        asyncio.create_task(scheduler.run(), name="schedule"),
-    }
+    async with _at_work(
+        {
+            "worker": worker.run(),
+            "relay": relay.run(),
+            "housekeeper": housekeeper.run(),
+            "schedule": scheduler.run(),
+        },
+        worker,
+        failed,
+    ) as running:
+        yield running
+
+
+@asynccontextmanager
+async def run_tree_worker(
+    settings: MeshSettings,
+    adapters: Adapters,
+    stores: RaptorStores,
+    tools: RaptorTools,
+    *,
+    failed: Callable[[BaseException], None],
+) -> AsyncIterator[RunningWorker]:
+    """Make trees until the block ends; then let running tasks end or give them back.
+
+    Args:
+        settings: The configuration.
+        adapters: Open connections.
+        stores: What trees stand on.
+        tools: What they are made with.
+        failed: Told when a loop that must run has ended.
+
+    Yields:
+        The worker.
+    """
+    section = settings.raptor
+    queue = PostgresTaskQueue(adapters.database, _policy(settings))
+    handlers = raptor_stages(section, stores, tools)
+    worker = Worker(f"{socket.gethostname()}-{os.getpid()}-trees", handlers, queue, adapters.broker, section.worker)
+    async with _at_work({"tree worker": worker.run()}, worker, failed) as running:
+        yield running
+
+
+def _policy(settings: MeshSettings) -> Policy:
+    section = settings.ingest
+    return Policy(
+        lease_seconds=section.lease_seconds,
+        max_attempts=section.max_attempts,
+        verify_delay_seconds=section.purge_verify_delay_seconds,
+    )
+
+
+@asynccontextmanager
+async def _at_work(
+    coroutines: Mapping[str, Coroutine[Any, Any, None]], worker: Worker, failed: Callable[[BaseException], None]
+) -> AsyncIterator[RunningWorker]:
+    """Run loops beside the block, that of the worker first; end them with it."""
+    loops = [asyncio.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -107,11 +159,10 @@ async def run_worker(
     for loop in loops:
         loop.add_done_callback(ended)
     try:
-        yield RunningWorker(worker)
+        yield RunningWorker(worker, loops[0].get_name())
     finally:
         worker.stop()
-        for loop in loops:
-            if loop.get_name() != "worker":
-                loop.cancel()
+        for loop in loops[1:]:
+            loop.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*loops, return_exceptions=True)

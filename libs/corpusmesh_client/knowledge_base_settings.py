@@ -6,7 +6,8 @@
      "metadata_schema": {"fields": [{"name": "author", "type": "text", "source": "parser", "key": "author"}]},
      "retrieval": {"preset": "thorough", "assembly": {"neighbours": 1}},
      "ledger": {"enabled": true, "retention_days": 30},
-     "publish_gate": {"golden_set": "handbook", "measure": "ndcg_at_10", "minimum": 0.8, "max_drop": 0.02}}
+     "publish_gate": {"golden_set": "handbook", "measure": "ndcg_at_10", "minimum": 0.8, "max_drop": 0.02},
+     "tree": {"scope": "file", "method": "watershed", "summaries": "lite"}}
 
 The plain form is also what the mesh stores. Names of values are those of the contract's enums in lower case, without
 their prefix. A value that is not set is left out.
@@ -33,6 +34,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "ranking": "rank_settings",
     "ledger": "ledger_settings",
     "publish_gate": "publish_gate",
+    "tree": "tree_settings",
 }
 """Sections of the plain form and the fields of `KnowledgeBase` that hold them."""
 

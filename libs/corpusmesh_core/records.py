@@ -36,6 +36,8 @@ class RecordKind(StrEnum):
     RELATION = "relation"
     COMMUNITY_REPORT = "community_report"
     TAG_EXAMPLE = "tag_example"
+    TREE_NODE = "tree_node"
+    """A summary in a tree over chunks, of one document or of a knowledge base (ADR-0012)."""
     WEB_PAGE = "web_page"
     """A page of the web, found for one request: evidence like any other, and never in the index."""
 
@@ -50,7 +52,7 @@ class VisibilityRule(StrEnum):
 RULE_BY_KIND: Mapping[RecordKind, VisibilityRule] = {
     kind: (
         VisibilityRule.ALL
-        if kind in (RecordKind.SUMMARY, RecordKind.COMMUNITY_REPORT, RecordKind.MEMORY)
+        if kind in (RecordKind.SUMMARY, RecordKind.COMMUNITY_REPORT, RecordKind.MEMORY, RecordKind.TREE_NODE)
         else VisibilityRule.ANY
     )
     for kind in RecordKind
@@ -87,6 +89,7 @@ class Record:
         tags: Tags with their weights, above 0.
         links: Ids of records that it points at (a question's chunk, a child's parent, a summary's leaves); can be
             searched for.
+        layer: Layer of a node of a tree, from 1 above the chunks; 0 for everything else.
     """
 
     record_id: str
@@ -112,6 +115,7 @@ class Record:
     context: str = ""
     tags: Mapping[str, float] = field(default_factory=dict)
     links: tuple[str, ...] = ()
+    layer: int = 0
 
 
 def chunk_record_id(version: Ordinal, position: int) -> str:

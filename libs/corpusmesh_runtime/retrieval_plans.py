@@ -20,6 +20,7 @@ from corpusmesh_core.query import (
     RerankMethod,
     RetrievalPlan,
     SearchMode,
+    TreeMode,
 )
 from corpusmesh_core.ranking import Fusion
 from corpusmesh_core.records import RecordKind
@@ -55,11 +56,18 @@ _DIVERSITIES: Final = {
     pb.AssemblyPlan.DIVERSITY_MMR: Diversity.MMR,
     pb.AssemblyPlan.DIVERSITY_DARTBOARD: Diversity.DARTBOARD,
 }
+_TREE_MODES: Final = {
+    pb.TreePlan.MODE_OFF: TreeMode.OFF,
+    pb.TreePlan.MODE_COLLAPSED: TreeMode.COLLAPSED,
+    pb.TreePlan.MODE_TRAVERSAL: TreeMode.TRAVERSAL,
+    pb.TreePlan.MODE_HIERARCHICAL: TreeMode.HIERARCHICAL,
+}
 _ENUM_FIELDS: Final[Mapping[str, Mapping[Any, object]]] = {
     "rerank.method": _RERANKS,
     "assembly.diversity": _DIVERSITIES,
+    "tree.mode": _TREE_MODES,
 }
-_PARTS: Final = ("understanding", "recall", "rerank", "assembly", "correction")
+_PARTS: Final = ("understanding", "recall", "rerank", "assembly", "correction", "tree")
 _REQUEST_ALONE: Final = ("metadata_conditions", "documents")
 
 
@@ -125,6 +133,7 @@ def _check(plan: pb.RetrievalPlan) -> None:
         ("preset", plan.preset, _PRESETS),
         ("rerank.method", plan.rerank.method, _RERANKS),
         ("assembly.diversity", plan.assembly.diversity, _DIVERSITIES),
+        ("tree.mode", plan.tree.mode, _TREE_MODES),
     ):
         if value and value not in known:
             raise InvalidArgumentError("PLAN_INVALID", f"{field} has an unknown value", field=f"plan.{field}")

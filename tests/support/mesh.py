@@ -32,6 +32,7 @@ DISTRIBUTED = {
     "embed": ("embed", "server"),
     "ingest": ("ingest", "server"),
     "worker": ("ingest", "worker"),
+    "raptor": ("raptor", "both"),
     "retrieve": ("retrieve", "server"),
     "gateway": ("gateway", "server"),
 }

@@ -155,4 +155,4 @@ def test_what_a_retry_says_of_the_gate_goes_with_its_parts_to_the_last_stage() -
         decision = machine.complete(
             claimed.run, claimed.task, epoch=claimed.task.epoch, failures=(), now_seconds=1.0, policy=Policy()
         )
-    assert stages == [Stage.EMBED, Stage.INDEX, Stage.PUBLISH]
+    assert stages == [Stage.EMBED, Stage.TREE, Stage.INDEX, Stage.PUBLISH]

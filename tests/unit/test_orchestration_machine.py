@@ -10,6 +10,7 @@ from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.batching import plan_batches
 from corpusmesh_core.orchestration.values import (
     Ack,
+    Advance,
     DeadLetter,
     Dispatch,
     FailureKind,
@@ -141,7 +142,9 @@ def test_sync_without_parts_ends_with_its_only_task() -> None:
 
 def test_sync_that_goes_on_gets_another_task_with_the_same_payload() -> None:
     run, task = begin_sync()
-    decision = machine.complete(run, task, epoch=1, failures=[], now_seconds=0, policy=POLICY, goes_on=True)
+    decision = machine.complete(
+        run, task, epoch=1, failures=[], now_seconds=0, policy=POLICY, advance=Advance(goes_on=True)
+    )
     [following] = [effect.task for effect in decision.effects if isinstance(effect, Dispatch)]
     assert (following.task_id, following.payload, following.epoch) == ("s.1.sync", {"source": "docs"}, 1)
     assert (decision.run.state, decision.run.open_task_count) == (RunState.RUNNING, 1)

@@ -18,6 +18,7 @@ from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.values import (
     HOUSEKEEPING,
     Ack,
+    Advance,
     CancelParts,
     Decision,
     Dispatch,
@@ -221,7 +222,7 @@ class World:
             failures=failures,
             now_seconds=self.now,
             policy=POLICY,
-            goes_on=goes_on,
+            advance=Advance(goes_on=goes_on),
         )
         self.apply(decision)
         if decision.verdict is Verdict.COMMITTED and task.stage is Stage.PUBLISH:

@@ -35,6 +35,7 @@ RECORD_FIELDS = (
     "attributes",
     "tags",
     "links",
+    "layer",
     "version",
     "page",
     "position",
@@ -148,6 +149,8 @@ def to_source(record: Record) -> dict[str, Any]:
         source["tag_names"] = sorted(record.tags)
     if record.links:
         source["links"] = list(record.links)
+    if record.layer:
+        source["layer"] = record.layer
     if record.vector is not None:
         # Seven digits hold a float32 of unit scale; repr would write up to 17 of the double it is widened to.
         source[VECTOR_FIELD] = [round(value, 7) for value in record.vector.tolist()]
@@ -192,6 +195,7 @@ def to_record(record_id: str, source: Mapping[str, Any], vector: Sequence[float]
         context=source.get("context", ""),
         tags=source.get("tags", {}),
         links=tuple(source.get("links", ())),
+        layer=source.get("layer", 0),
     )
 
 

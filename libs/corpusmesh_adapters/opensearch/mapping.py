@@ -84,6 +84,7 @@ def properties(space: IndexSpace, settings: OpenSearchSettings) -> dict[str, Any
         "tags": _STORED_OBJECT,
         "tag_names": _KEYWORD,
         "links": _KEYWORD,
+        "layer": _INTEGER,
         "version": _INTEGER,
         "page": _INTEGER,
         "position": _INTEGER,

@@ -20,6 +20,8 @@ from corpusmesh_adapters.postgres.sweeper import PostgresTaskSweeper
 from corpusmesh_adapters.postgres.syncs import PostgresSyncStore
 from corpusmesh_adapters.postgres.task_queue import PostgresTaskQueue
 from corpusmesh_adapters.postgres.tenants import PostgresKeyStore, PostgresTenantStore
+from corpusmesh_adapters.postgres.trees import PostgresTreeStore
+from corpusmesh_adapters.postgres.usage import PostgresUsageLedger
 from corpusmesh_adapters.postgres.vocabularies import PostgresVocabularyStore
 
 __all__ = [
@@ -45,6 +47,8 @@ __all__ = [
     "PostgresTaskQueue",
     "PostgresTaskSweeper",
     "PostgresTenantStore",
+    "PostgresTreeStore",
+    "PostgresUsageLedger",
     "PostgresVocabularyStore",
     "RelaySettings",
     "WorkLimits",

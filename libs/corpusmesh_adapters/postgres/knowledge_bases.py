@@ -245,6 +245,8 @@ class PostgresKnowledgeBaseStore:
                 "tag_sets",
                 "sources",
                 "golden_sets",
+                # Their records go with those of the versions that they were made of.
+                "builds",
             ):
                 await connection.execute(
                     f"DELETE FROM corpusmesh.{table} WHERE tenant_id = $1 AND knowledge_base_id = $2",  # noqa: S608
@@ -254,8 +256,7 @@ class PostgresKnowledgeBaseStore:
             rows = await connection.fetch(
                 "WITH gone AS (UPDATE corpusmesh.versions SET state = 'purged', sealed_password = ''"
                 "   WHERE tenant_id = $1 AND knowledge_base_id = $2 AND state <> 'purged' RETURNING ordinal)"
-                " SELECT ordinal FROM gone"
-                " UNION SELECT ordinal FROM corpusmesh.builds WHERE tenant_id = $1 AND knowledge_base_id = $2",
+                " SELECT ordinal FROM gone",
                 identity.tenant_id,
                 knowledge_base_id,
             )

@@ -84,6 +84,8 @@ class PostgresSnapshotStore:
             hidden=tuple(row["hidden"]),
             matching=tuple(row["matching"]) if row["matching"] is not None else None,
             next_ordinal=row["next_ordinal"],
+            builds=tuple(row["builds"]),
+            gone_builds=tuple(row["gone_builds"]),
         )
 
     async def list(
@@ -142,13 +144,18 @@ class PostgresSnapshotStore:
             gone = await connection.fetch(
                 "SELECT v.ordinal FROM corpusmesh.versions v"
                 " JOIN corpusmesh.documents d USING (tenant_id, knowledge_base_id, document_id)"
-                " WHERE v.tenant_id = $1 AND v.ordinal = ANY ($2) AND (d.state <> 'active' OR v.state <> 'ready')"
-                " UNION ALL SELECT b.ordinal FROM corpusmesh.builds b"
-                " WHERE b.tenant_id = $1 AND b.ordinal = ANY ($2) AND b.state <> 'ready'",
+                " WHERE v.tenant_id = $1 AND v.ordinal = ANY ($2) AND (d.state <> 'active' OR v.state <> 'ready')",
                 identity.tenant_id,
                 wanted,
             )
-            remaining, _ = plan_change(ordinals, remove=[row["ordinal"] for row in gone])
+            deleting = await connection.fetch(
+                "SELECT ordinals FROM corpusmesh.builds"
+                " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND state = 'deleting'",
+                identity.tenant_id,
+                knowledge_base_id,
+            )
+            removed = load_bitmap(b"").union(*(load_bitmap(row["ordinals"]) for row in deleting))
+            remaining, _ = plan_change(ordinals, remove=[*(row["ordinal"] for row in gone), *removed])
             return await self._write(connection, identity, current, remaining, reason="rollback")
 
     async def publish_version(

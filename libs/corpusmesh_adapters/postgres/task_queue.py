@@ -11,6 +11,7 @@ from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.values import (
     HOUSEKEEPING,
     Ack,
+    Advance,
     Decision,
     PartFailure,
     Policy,
@@ -105,8 +106,7 @@ class PostgresTaskQueue:
                 failures=tuple(failures.values()),
                 now_seconds=context.now_seconds,
                 policy=self._policy,
-                payload=dict(outcome.payload),
-                goes_on=outcome.goes_on,
+                advance=Advance(outcome.payload, goes_on=outcome.goes_on, skips=outcome.skips),
             )
             if decision.verdict is Verdict.COMMITTED:
                 await _patch_versions(connection, claim.tenant_id, outcome.patches)

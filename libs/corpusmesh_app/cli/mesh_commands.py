@@ -31,6 +31,7 @@ class ServiceName(StrEnum):
 
     EMBED = "embed"
     INGEST = "ingest"
+    RAPTOR = "raptor"
     RETRIEVE = "retrieve"
     GATEWAY = "gateway"
     ALL = "all"

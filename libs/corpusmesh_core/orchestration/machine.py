@@ -27,6 +27,7 @@ from corpusmesh_core.orchestration.values import (
     CANCELLABLE,
     VERSION_STATE_BY_STAGE,
     Ack,
+    Advance,
     CancelParts,
     Decision,
     Dispatch,
@@ -157,8 +158,7 @@ def complete(
     failures: Sequence[PartFailure],
     now_seconds: float,
     policy: Policy,
-    payload: dict[str, str] | None = None,
-    goes_on: bool = False,
+    advance: Advance | None = None,
 ) -> Decision:
     """Commit a stage and create the next one for the parts that survive.
 
@@ -169,8 +169,7 @@ def complete(
         failures: Parts that cannot go on; parts that are not the task's own are ignored.
         now_seconds: The database's clock.
         policy: Bounds.
-        payload: Values for the next stage.
-        goes_on: Whether the stage has done a slice of its work and wants another task of the same stage.
+        advance: What comes behind it; None for the next stage of its pipeline.
 
     Returns:
         COMMITTED; CANCELLED if the run was cancelled meanwhile; FENCED if the claim is not valid any more.
@@ -179,22 +178,25 @@ def complete(
         return Decision(Verdict.FENCED, run, task, ack=Ack.DROP)
     if must_stop(run, task):
         return cancel_task(run, task)
+    advance = advance or Advance()
     effects: list[Effect] = []
     lost = [failure for failure in failures if failure.ordinal in task.parts]
     lost_ordinals = {failure.ordinal for failure in lost}
     survivors = tuple(part for part in task.parts if part not in lost_ordinals)
     passed = dict(run.passed)
-    passed[task.stage] = passed.get(task.stage, 0) + len(survivors)
+    for stage in (task.stage, *advance.skips):
+        passed[stage] = passed.get(stage, 0) + len(survivors)
     run = replace(closing(run, task), passed=passed)
     if lost:
         run, more = fail_parts(run, task, lost)
         effects.extend(more)
     done = replace(task, state=TaskState.DONE, error_reason="", error_message="")
-    if goes_on:
+    payload = dict(advance.payload)
+    if advance.goes_on:
         run, more = continue_task(run, done, payload)
         effects.extend(more)
     elif survivors:
-        run, more = pass_on(run, done, survivors, now_seconds, policy, payload)
+        run, more = pass_on(run, done, survivors, now_seconds, policy, advance)
         effects.extend(more)
     run, ending = settle(run, done)
     return Decision(Verdict.COMMITTED, run, done, (*effects, *ending))

@@ -7,6 +7,7 @@ from corpusmesh_core.orchestration.values import (
     HOUSEKEEPING,
     PARTLESS,
     VERSION_STATE_BY_STAGE,
+    Advance,
     DeadLetter,
     Decision,
     Dispatch,
@@ -100,22 +101,26 @@ def new_task(
     )
 
 
-def _next_stage(run: Run, stage: Stage) -> Stage | None:
+def _next_stage(run: Run, stage: Stage, skips: frozenset[Stage]) -> Stage | None:
     if stage is Stage.CLEANUP:
         return Stage.VERIFY
     pipeline = run.pipeline
     if stage not in pipeline:
         return None
-    place = pipeline.index(stage) + 1
-    return pipeline[place] if place < len(pipeline) else None
+    return next((later for later in pipeline[pipeline.index(stage) + 1 :] if later not in skips), None)
 
 
 def pass_on(
-    run: Run, task: Task, survivors: tuple[int, ...], now_seconds: float, policy: Policy, payload: dict[str, str] | None
+    run: Run,
+    task: Task,
+    survivors: tuple[int, ...],
+    now_seconds: float,
+    policy: Policy,
+    advance: Advance,
 ) -> tuple[Run, list[Effect]]:
     """Move the parts that survive a stage, and create the next stage's task."""
     effects: list[Effect] = []
-    following = _next_stage(run, task.stage)
+    following = _next_stage(run, task.stage, advance.skips)
     if task.stage is Stage.INDEX:
         effects.append(MoveParts(survivors, VersionState.READY))
     elif task.stage is Stage.VERIFY and run.kind is RunKind.PURGE:
@@ -125,8 +130,9 @@ def pass_on(
     if following is None:
         return run, effects
     due = 0.0
+    payload = dict(advance.payload)
     if SKIP_PUBLISH_GATE in task.payload:
-        payload = {SKIP_PUBLISH_GATE: task.payload[SKIP_PUBLISH_GATE], **(payload or {})}
+        payload = {SKIP_PUBLISH_GATE: task.payload[SKIP_PUBLISH_GATE], **payload}
     if following is Stage.VERIFY:
         due = now_seconds + policy.verify_delay_seconds
         payload = dict(task.payload)

@@ -14,12 +14,18 @@ class Stage(StrEnum):
     CHUNK = "chunk"
     ENRICH = "enrich"
     EMBED = "embed"
+    TREE = "tree"
+    """Trees of single documents, from their chunks and vectors."""
     INDEX = "index"
     PUBLISH = "publish"
     PURGE = "purge"
     VERIFY = "verify"
     CLEANUP = "cleanup"
     SYNC = "sync"
+    BUILD_TREE = "build_tree"
+    """The tree of a whole knowledge base."""
+    SWEEP_TREE = "sweep_tree"
+    """Removes what a build of a tree wrote and no snapshot shows."""
 
 
 class Lane(StrEnum):
@@ -35,6 +41,7 @@ class RunKind(StrEnum):
     INGEST = "ingest"
     PURGE = "purge"
     SYNC = "sync"
+    TREE = "tree"
 
 
 class RunState(StrEnum):
@@ -70,19 +77,20 @@ class TaskState(StrEnum):
 
 
 PIPELINES: Mapping[RunKind, tuple[Stage, ...]] = {
-    RunKind.INGEST: (Stage.PARSE, Stage.CHUNK, Stage.ENRICH, Stage.EMBED, Stage.INDEX, Stage.PUBLISH),
+    RunKind.INGEST: (Stage.PARSE, Stage.CHUNK, Stage.ENRICH, Stage.EMBED, Stage.TREE, Stage.INDEX, Stage.PUBLISH),
     RunKind.PURGE: (Stage.PURGE, Stage.VERIFY),
     RunKind.SYNC: (Stage.SYNC,),
+    RunKind.TREE: (Stage.BUILD_TREE, Stage.SWEEP_TREE),
 }
 """Stages of each kind of run in order; a new stage or kind is a line here and a handler."""
 
-HOUSEKEEPING: frozenset[Stage] = frozenset({Stage.PURGE, Stage.VERIFY, Stage.CLEANUP})
+HOUSEKEEPING: frozenset[Stage] = frozenset({Stage.PURGE, Stage.VERIFY, Stage.CLEANUP, Stage.SWEEP_TREE})
 """Stages that remove things: they go on whatever the run's state is."""
 
-PARTLESS: frozenset[Stage] = frozenset({Stage.SYNC})
-"""Stages whose tasks cover no versions: what they work on is named by their payload (ADR-0009)."""
+PARTLESS: frozenset[Stage] = frozenset({Stage.SYNC, Stage.BUILD_TREE, Stage.SWEEP_TREE})
+"""Stages whose tasks cover no versions: what they work on is named by their payload (ADR-0009, ADR-0012)."""
 
-CANCELLABLE: frozenset[RunKind] = frozenset({RunKind.INGEST, RunKind.SYNC})
+CANCELLABLE: frozenset[RunKind] = frozenset({RunKind.INGEST, RunKind.SYNC, RunKind.TREE})
 """Kinds of runs that stop on request."""
 
 VERSION_STATE_BY_STAGE: Mapping[Stage, VersionState] = {
@@ -90,6 +98,7 @@ VERSION_STATE_BY_STAGE: Mapping[Stage, VersionState] = {
     Stage.CHUNK: VersionState.CHUNKING,
     Stage.ENRICH: VersionState.ENRICHING,
     Stage.EMBED: VersionState.EMBEDDING,
+    Stage.TREE: VersionState.SUMMARIZING,
     Stage.INDEX: VersionState.INDEXING,
     Stage.PUBLISH: VersionState.READY,
 }
@@ -239,6 +248,21 @@ class PartFailure:
     ordinal: int
     reason: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What comes behind a stage that is done.
+
+    Attributes:
+        payload: Values for the next stage.
+        goes_on: Whether the stage has done a slice of its work and wants another task of the same stage.
+        skips: Stages behind this one that have nothing to do for these parts; they count as passed.
+    """
+
+    payload: Mapping[str, str] = field(default_factory=dict)
+    goes_on: bool = False
+    skips: frozenset[Stage] = frozenset()
 
 
 class FailureKind(StrEnum):

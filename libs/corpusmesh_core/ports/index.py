@@ -122,6 +122,7 @@ class RecallRequest:
             not let pass are left out. None to recall.
         titles: Recall the records whose title or headings hold one of these, each as its fine terms side by side, at
             most MAX_TITLES of them; the text's terms and vector score them. None to recall by the text.
+        layers: Only nodes of trees on these layers; None for any record.
     """
 
     terms: QueryTerms
@@ -135,6 +136,7 @@ class RecallRequest:
     matching: WordMatching = WordMatching()
     record_ids: tuple[str, ...] | None = None
     titles: tuple[tuple[str, ...], ...] | None = None
+    layers: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

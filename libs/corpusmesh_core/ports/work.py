@@ -128,6 +128,29 @@ class StageAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class BuildChange:
+    """What a build publishes, all at once (ADR-0007, decision 4).
+
+    Attributes:
+        build_id: The build.
+        added: Ordinals that become visible.
+        withdrawn: Ordinals that are not visible any more; their records stay until no kept snapshot shows them.
+        sources: Ordinals of the versions that it covers now, as a portable roaring bitmap.
+        snapshot_id: Snapshot of the knowledge base that it was made from.
+        artefacts: Storage keys by name, in place of those before.
+        figures: Plain values that describe it, in place of those before.
+    """
+
+    build_id: str
+    added: tuple[int, ...]
+    withdrawn: tuple[int, ...]
+    sources: bytes
+    snapshot_id: int
+    artefacts: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class StageOutcome:
     """What a stage made of a claim.
 
@@ -138,6 +161,8 @@ class StageOutcome:
             others of the knowledge base that wait).
         payload: Values for the next stage.
         goes_on: Whether more of the same work is left than one task may do; another task of the stage follows.
+        skips: Stages that have nothing to do for the parts that go on.
+        build: For the last task of a build: what becomes visible and what is withdrawn, in the same transaction.
     """
 
     failures: tuple[PartFailure, ...] = ()
@@ -145,6 +170,8 @@ class StageOutcome:
     publishable: tuple[int, ...] = ()
     payload: Mapping[str, str] = field(default_factory=dict)
     goes_on: bool = False
+    skips: frozenset[Stage] = frozenset()
+    build: BuildChange | None = None
 
 
 class TaskQueue(Protocol):

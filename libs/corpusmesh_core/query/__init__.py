@@ -10,6 +10,8 @@ from corpusmesh_core.query.stages import (
     RecallPlan,
     RerankMethod,
     RerankPlan,
+    TreeMode,
+    TreePlan,
     UnderstandingPlan,
 )
 from corpusmesh_core.query.variants import QueryVariant, VariantOrigin
@@ -26,6 +28,8 @@ __all__ = [
     "RerankPlan",
     "RetrievalPlan",
     "SearchMode",
+    "TreeMode",
+    "TreePlan",
     "UnderstandingPlan",
     "VariantOrigin",
 ]

@@ -10,6 +10,7 @@ from corpusmesh_core.query.stages import (
     CorrectionPlan,
     RecallPlan,
     RerankPlan,
+    TreePlan,
     UnderstandingPlan,
     check_range,
 )
@@ -52,6 +53,7 @@ class RetrievalPlan:
         rerank: How the best are scored again.
         assembly: What becomes of them before they are returned.
         correction: Loops that check what was found and said.
+        tree: How trees of summaries take part.
     """
 
     mode: SearchMode = SearchMode.HYBRID
@@ -68,6 +70,7 @@ class RetrievalPlan:
     rerank: RerankPlan = field(default_factory=RerankPlan)
     assembly: AssemblyPlan = field(default_factory=AssemblyPlan)
     correction: CorrectionPlan = field(default_factory=CorrectionPlan)
+    tree: TreePlan = field(default_factory=TreePlan)
 
     def __post_init__(self) -> None:
         check_range("vector_weight", self.vector_weight, 0.0, 1.0)

@@ -10,6 +10,7 @@ MAX_HOPS = 3
 MAX_CORRECTION_ROUNDS = 3
 MAX_RERANK_DEPTH = 200
 MAX_LANGUAGES = 8
+MAX_TREE_WIDTH = 50
 
 
 class Preset(StrEnum):
@@ -26,6 +27,15 @@ class RerankMethod(StrEnum):
     NONE = "none"
     CROSS_ENCODER = "cross_encoder"
     MODEL = "model"
+
+
+class TreeMode(StrEnum):
+    """How trees of summaries are searched."""
+
+    OFF = "off"
+    COLLAPSED = "collapsed"
+    TRAVERSAL = "traversal"
+    HIERARCHICAL = "hierarchical"
 
 
 class Diversity(StrEnum):
@@ -171,6 +181,28 @@ class CorrectionPlan:
 
     def __post_init__(self) -> None:
         check_range("correction.max_rounds", self.max_rounds, 0, MAX_CORRECTION_ROUNDS)
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlan:
+    """How trees of summaries take part (RAPTOR; hierarchical indices), where a knowledge base has some.
+
+    Attributes:
+        mode: How a tree is searched.
+        nodes_per_layer: TRAVERSAL: nodes that are followed on each layer, 1 to 50.
+        summaries: HIERARCHICAL: summaries that are entered, 1 to 50.
+        chunks_per_summary: HIERARCHICAL: chunks taken of each, 1 to 50.
+    """
+
+    mode: TreeMode = TreeMode.COLLAPSED
+    nodes_per_layer: int = 5
+    summaries: int = 3
+    chunks_per_summary: int = 5
+
+    def __post_init__(self) -> None:
+        check_range("tree.nodes_per_layer", self.nodes_per_layer, 1, MAX_TREE_WIDTH)
+        check_range("tree.summaries", self.summaries, 1, MAX_TREE_WIDTH)
+        check_range("tree.chunks_per_summary", self.chunks_per_summary, 1, MAX_TREE_WIDTH)
 
 
 def check_range(name: str, value: float | None, low: float, high: float) -> None:

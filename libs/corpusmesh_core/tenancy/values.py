@@ -33,6 +33,7 @@ class VersionState(StrEnum):
     CHUNKING = "chunking"
     ENRICHING = "enriching"
     EMBEDDING = "embedding"
+    SUMMARIZING = "summarizing"
     INDEXING = "indexing"
     READY = "ready"
     FAILED = "failed"

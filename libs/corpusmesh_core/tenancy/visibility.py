@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from pyroaring import BitMap
 
+from corpusmesh_core.tenancy.publishing import load_bitmap
 from corpusmesh_core.tenancy.values import Permission
 
 
@@ -77,6 +78,9 @@ class VisibilityInputs:
         hidden: Ordinals that this caller may not see, or that are deleted.
         matching: Ordinals of documents that pass the caller's filter; None where there is no filter.
         next_ordinal: First ordinal of the tenant not yet given away.
+        builds: Ordinals of its builds, a portable roaring bitmap each: the caller's filter is about documents, and lets
+            them all pass.
+        gone_builds: Ordinals of builds that are being removed, likewise.
     """
 
     knowledge_base_id: str
@@ -90,6 +94,8 @@ class VisibilityInputs:
     hidden: tuple[int, ...]
     matching: tuple[int, ...] | None
     next_ordinal: int
+    builds: tuple[bytes, ...] = ()
+    gone_builds: tuple[bytes, ...] = ()
 
 
 def permitted_bitmap(inputs: VisibilityInputs) -> BitMap:
@@ -101,9 +107,11 @@ def permitted_bitmap(inputs: VisibilityInputs) -> BitMap:
     Returns:
         Ordinals of versions and builds. A record made under the rule `all` is visible if all its sources are here.
     """
-    published = BitMap.deserialize(inputs.published) if inputs.published else BitMap()
+    published = load_bitmap(inputs.published)
     if inputs.hidden:
         published -= BitMap(inputs.hidden)
+    for gone in inputs.gone_builds:
+        published -= load_bitmap(gone)
     return published
 
 
@@ -118,6 +126,6 @@ def visible_bitmap(inputs: VisibilityInputs) -> BitMap:
     """
     visible = permitted_bitmap(inputs)
     if inputs.matching is not None:
-        visible &= BitMap(inputs.matching)
+        visible &= BitMap(inputs.matching).union(*map(load_bitmap, inputs.builds))
     visible.run_optimize()
     return visible

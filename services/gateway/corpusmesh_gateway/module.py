@@ -15,6 +15,7 @@ from corpusmesh.ingest.v1 import (  # noqa: F401
     run_service_pb2,
     source_service_pb2,
 )
+from corpusmesh.raptor.v1 import tree_service_pb2  # noqa: F401
 from corpusmesh.retrieve.v1 import (  # noqa: F401
     answer_service_pb2,
     conversation_service_pb2,
@@ -51,6 +52,7 @@ UPSTREAM_SERVICES: Mapping[str, tuple[str, ...]] = {
         "corpusmesh.ingest.v1.RunService",
         "corpusmesh.ingest.v1.SourceService",
     ),
+    "raptor": ("corpusmesh.raptor.v1.TreeService",),
     "retrieve": (
         "corpusmesh.retrieve.v1.RetrievalService",
         "corpusmesh.retrieve.v1.AnswerService",

@@ -20,7 +20,12 @@ from corpusmesh_runtime.context import require_call
 _MAX_FAILED_PARTS = 100
 _POLL_SECONDS = 1.0
 _MIN_INTERVAL_SECONDS = 0.05
-_KINDS = {RunKind.INGEST: pb.Run.KIND_INGEST, RunKind.PURGE: pb.Run.KIND_PURGE, RunKind.SYNC: pb.Run.KIND_SYNC}
+_KINDS = {
+    RunKind.INGEST: pb.Run.KIND_INGEST,
+    RunKind.PURGE: pb.Run.KIND_PURGE,
+    RunKind.SYNC: pb.Run.KIND_SYNC,
+    RunKind.TREE: pb.Run.KIND_TREE,
+}
 _STATES = {
     RunState.PENDING: pb.Run.STATE_PENDING,
     RunState.RUNNING: pb.Run.STATE_RUNNING,

@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError, UnavailableError
+from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.page_embedding import PageEmbedder
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
-from corpusmesh_core.tenancy import VersionRow
+from corpusmesh_core.tenancy import KnowledgeBase, VersionRow
+from corpusmesh_core.trees.settings import TreeScope, TreeSettings
 from corpusmesh_ingest.artefacts import PICTURES, VECTORS, VectorSet, pack_vectors, stage_artefact_key, unpack_vectors
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.metrics import EMBEDDED_TEXTS_TOTAL
@@ -23,6 +26,7 @@ from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 
 _REFRESH_SECONDS = 10.0
+_WITHOUT_TREE: Final = frozenset({Stage.TREE})
 
 
 class EmbedStage:
@@ -61,7 +65,7 @@ class EmbedStage:
             context: The claim and its time.
 
         Returns:
-            The artefact's key for every document.
+            The artefact's key for every document, and whether trees are made of it next.
 
         Raises:
             FailedPreconditionError: SPACE_WITHOUT_MODEL if the embed service runs another model than that of the
@@ -69,7 +73,8 @@ class EmbedStage:
             UnavailableError: EMBED_MODEL_CHANGED if its model was changed meanwhile.
         """
         claim = context.claim
-        space_id = await self._space_of(context)
+        knowledge_base = await self._knowledge_base(context)
+        space_id = knowledge_base.space_id
         versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
         pieces = await read_pieces(self._objects, versions, timeout_seconds=context.remaining_seconds())
         texts = {
@@ -99,7 +104,8 @@ class EmbedStage:
         for version in versions:
             await self._embed_pages(context, version)
         return StageOutcome(
-            patches=tuple(VersionPatch(ordinal=ordinal, artefacts={VECTORS: key}) for ordinal in vectors)
+            patches=tuple(VersionPatch(ordinal=ordinal, artefacts={VECTORS: key}) for ordinal in vectors),
+            skips=frozenset() if TreeSettings.of(knowledge_base.config).scope is TreeScope.FILE else _WITHOUT_TREE,
         )
 
     async def _embed_pages(self, context: TaskContext, version: VersionRow) -> None:
@@ -122,7 +128,8 @@ class EmbedStage:
                 vectors_key(prefix, space.space_id), content, timeout_seconds=context.remaining_seconds()
             )
 
-    async def _space_of(self, context: TaskContext) -> str:
+    async def _knowledge_base(self, context: TaskContext) -> KnowledgeBase:
+        """Give the knowledge base, of whose space the embed service must be."""
         claim = context.claim
         knowledge_base = await self._knowledge_bases.get(
             service_identity("ingest", tenant_id=claim.tenant_id), claim.knowledge_base_id
@@ -138,7 +145,7 @@ class EmbedStage:
                 space=knowledge_base.space_id,
                 ready_space=self._embedder.space.space_id,
             )
-        return knowledge_base.space_id
+        return knowledge_base
 
     async def _known_vectors(
         self, context: TaskContext, versions: Sequence[VersionRow]

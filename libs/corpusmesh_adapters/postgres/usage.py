@@ -1,0 +1,97 @@
+"""What language models have cost, by tenant and day."""
+
+from corpusmesh_adapters.postgres.database import Connection, Database
+from corpusmesh_core.ports.usage import UsageEntry
+
+_TODAY = "(now() AT TIME ZONE 'UTC')::date"
+
+
+class PostgresUsageLedger:
+    """`UsageLedger` on Postgres: table `llm_usage`, row security by tenant."""
+
+    def __init__(self, database: Database) -> None:
+        """Create it.
+
+        Args:
+            database: The pool.
+        """
+        self._database = database
+
+    async def reserve(self, tenant_id: str, entry: UsageEntry, *, max_tokens_per_day: int) -> bool:
+        """See `UsageLedger`; a lock for each tenant lets those that ask at once ask in turn.
+
+        Args:
+            tenant_id: Tenant.
+            entry: What the calls may cost at most.
+            max_tokens_per_day: Bound; 0 for none.
+
+        Returns:
+            Whether they are counted.
+        """
+        async with self._database.tenant(tenant_id, durable=False) as connection:
+            if max_tokens_per_day:
+                await connection.execute(
+                    "SELECT pg_advisory_xact_lock(hashtextextended('llm_usage:' || $1, 0))", tenant_id
+                )
+                wanted = entry.input_token_count + entry.output_token_count
+                if await _spent(connection, tenant_id) + wanted > max_tokens_per_day:
+                    return False
+            await _add(connection, tenant_id, entry)
+        return True
+
+    async def settle(self, tenant_id: str, reserved: UsageEntry, spent: UsageEntry) -> None:
+        """See `UsageLedger`.
+
+        Args:
+            tenant_id: Tenant.
+            reserved: As it was reserved.
+            spent: What the calls cost.
+        """
+        difference = UsageEntry(
+            spent.model,
+            spent.purpose,
+            spent.run_id,
+            spent.call_count - reserved.call_count,
+            spent.input_token_count - reserved.input_token_count,
+            spent.output_token_count - reserved.output_token_count,
+        )
+        async with self._database.tenant(tenant_id, durable=False) as connection:
+            await _add(connection, tenant_id, difference)
+
+    async def spent_today(self, tenant_id: str) -> int:
+        """See `UsageLedger`.
+
+        Args:
+            tenant_id: Tenant.
+
+        Returns:
+            Tokens.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            return await _spent(connection, tenant_id)
+
+
+async def _spent(connection: Connection, tenant_id: str) -> int:
+    spent: int = await connection.fetchval(
+        "SELECT coalesce(sum(input_token_count + output_token_count), 0)::bigint FROM corpusmesh.llm_usage"  # noqa: S608
+        f" WHERE tenant_id = $1 AND day = {_TODAY}",
+        tenant_id,
+    )
+    return spent
+
+
+async def _add(connection: Connection, tenant_id: str, entry: UsageEntry) -> None:
+    await connection.execute(
+        "INSERT INTO corpusmesh.llm_usage AS u"  # noqa: S608 - a constant
+        " (tenant_id, day, model, purpose, run_id, call_count, input_token_count, output_token_count)"
+        f" VALUES ($1, {_TODAY}, $2, $3, $4, $5, $6, $7)"
+        " ON CONFLICT (tenant_id, day, model, purpose, run_id) DO UPDATE SET call_count = u.call_count + $5,"
+        " input_token_count = u.input_token_count + $6, output_token_count = u.output_token_count + $7",
+        tenant_id,
+        entry.model,
+        entry.purpose,
+        entry.run_id,
+        entry.call_count,
+        entry.input_token_count,
+        entry.output_token_count,
+    )

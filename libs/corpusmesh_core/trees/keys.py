@@ -1,0 +1,41 @@
+"""Content keys of nodes: equal children under equal settings have equal keys, whatever tree they are in."""
+
+import hashlib
+from collections.abc import Sequence
+
+from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
+from corpusmesh_core.trees.values import KEY_BYTES
+
+
+def summary_fingerprint(settings: TreeSettings, model: str) -> bytes:
+    """Digest what decides the text of a summary besides its children.
+
+    Args:
+        settings: The settings; how clusters are found is no part of it.
+        model: Name of the language model and version of the prompt; "" where sentences are taken.
+
+    Returns:
+        KEY_BYTES bytes.
+    """
+    parts = [str(settings.summaries), str(settings.effective_summary_tokens)]
+    if settings.summaries is SummaryMethod.LLM:
+        parts += [model, str(settings.context_tokens), settings.prompt]
+    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=KEY_BYTES).digest()
+
+
+def node_key(fingerprint: bytes, children: Sequence[bytes], title: str = "") -> bytes:
+    """Make the content key of a node.
+
+    Args:
+        fingerprint: See `summary_fingerprint`.
+        children: Keys of its children, in order.
+        title: What it speaks of, where that is part of what is summarized.
+
+    Returns:
+        KEY_BYTES bytes.
+    """
+    digest = hashlib.blake2b(fingerprint, digest_size=KEY_BYTES)
+    digest.update(title.encode())
+    for child in children:
+        digest.update(child)
+    return digest.digest()

@@ -1,0 +1,31 @@
+"""Settings of the raptor service and its worker."""
+
+from pydantic import Field
+
+from corpusmesh_runtime.config import Section, ServerSettings
+from corpusmesh_runtime.worker import WorkerSettings
+
+
+class RaptorSettings(Section):
+    """How the raptor service makes trees."""
+
+    server: ServerSettings = ServerSettings(listen_port=7104)
+    """How it listens."""
+    worker: WorkerSettings = WorkerSettings()
+    """How the worker takes and does work."""
+    model_calls_in_flight: int = Field(default=8, ge=1)
+    """Calls to the language model that one worker keeps under way, over all trees."""
+    model_call_timeout_seconds: float = Field(default=60.0, gt=0)
+    """Longest call to the language model; what it does not answer is made of sentences."""
+    max_tenant_tokens_per_day: int = Field(default=0, ge=0)
+    """Tokens that language models may read and write for the trees of one tenant on one day (UTC); 0 for no bound."""
+    max_leaf_count: int = Field(default=500_000, ge=1)
+    """Chunks of the tree of one knowledge base; a larger one is refused."""
+    max_mixture_leaf_count: int = Field(default=20_000, ge=1)
+    """Chunks of a tree by METHOD_MIXTURE, which takes some milliseconds a chunk."""
+    update_quiet_seconds: float = Field(default=30.0, ge=0)
+    """How long nothing must have been published before the tree of a knowledge base follows by itself."""
+    update_poll_seconds: float = Field(default=5.0, gt=0)
+    """How often trees that should follow are looked for."""
+    slice_nodes: int = Field(default=256, ge=1)
+    """Nodes of a knowledge base's tree that are made before they are written and progress is told."""
