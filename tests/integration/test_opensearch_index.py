@@ -194,6 +194,70 @@ async def test_scan_reads_every_visible_record_and_no_other(index: OpenSearchRec
         await scan(0)
 
 
+def _node(
+    record_id: str, layer: int, publisher: int, sources: tuple[int, ...], seed: int, document: str = ""
+) -> Record:
+    return Record(
+        record_id,
+        RecordKind.TREE_NODE,
+        "kb",
+        Ordinal(publisher),
+        tuple(Ordinal(source) for source in sources),
+        f"alpha on layer {layer}",
+        document_id=document,
+        vector=_vector(seed),
+        layer=layer,
+    )
+
+
+async def test_nodes_of_trees_are_found_by_layer_by_tree_and_only_with_all_their_sources(
+    index: OpenSearchRecordIndex, tenant_id: str
+) -> None:
+    file_tree = [_node("f1", 1, 1, (1,), 11, "doc"), _node("f2", 2, 1, (1,), 12, "doc")]
+    dataset = [_node("d1", 1, 7, (1, 2), 13), _node("d2", 1, 8, (1, 3), 14), _node("d3", 2, 9, (1, 2, 3), 15)]
+    chunks = [_chunk(f"c{number}", "alpha", ordinal=number, seed=number) for number in (1, 2, 3)]
+    await _fill(index, tenant_id, [*file_tree, *dataset, *chunks])
+    every = _all_visible(RecordKind.CHUNK, RecordKind.TREE_NODE)
+    # The third version is hidden, all builds are published.
+    some = build_filter(Visibility.of("s", [1, 2, 7, 8, 9], 10), [RecordKind.CHUNK, RecordKind.TREE_NODE])
+
+    async def found(visibility: VisibilityFilter, layers: tuple[int, ...] | None, ids: tuple[str, ...] | None) -> str:
+        request = RecallRequest(
+            analyze_query("alpha"), _vector(3), visibility, ("kb",), record_ids=ids, layers=layers, window=20
+        )
+        [candidates] = await index.search(tenant_id, _SPACE.space_id, [request], timeout_seconds=_SECONDS)
+        return " ".join(sorted(item.record.record_id for item in candidates.items))
+
+    assert await found(every, (1,), None) == "d1 d2 f1"
+    assert await found(every, (2, 3), None) == "d3 f2"
+    assert await found(every, (), None) == ""
+    assert await found(every, (1,), ("f1", "f2", "c1")) == "f1"
+    assert await found(some, (1, 2), None) == "d1 f1 f2"
+    assert await found(some, None, None) == "c1 c2 d1 f1 f2"
+    for layers, visibility, expected in (((1,), every, 3), ((1,), some, 2), ((9,), every, 0), (None, some, 5)):
+        selection = RecordSelection(visibility=visibility, layers=layers)
+        assert await index.count(tenant_id, _SPACE.space_id, selection, timeout_seconds=_SECONDS) == expected
+
+    async def scanned(visibility: VisibilityFilter, **only: tuple[Ordinal, ...] | tuple[str, ...]) -> list[str]:
+        records = await index.scan(
+            tenant_id,
+            _SPACE.space_id,
+            visibility,
+            knowledge_base_ids=("kb",),
+            max_count=100,
+            timeout_seconds=_SECONDS,
+            **only,  # type: ignore[arg-type]
+        )
+        return [record.record_id for record in records]
+
+    nodes = _all_visible(RecordKind.TREE_NODE)
+    assert await scanned(nodes, document_ids=("doc",)) == ["f1", "f2"]
+    assert await scanned(nodes, publishers=(Ordinal(7), Ordinal(9))) == ["d1", "d3"]
+    assert await scanned(some, publishers=(Ordinal(7), Ordinal(9))) == ["d1"]
+    assert await scanned(nodes, publishers=()) == []
+    assert await scanned(nodes, publishers=(Ordinal(1),), document_ids=("other",)) == []
+
+
 async def test_every_candidate_has_both_scores(index: OpenSearchRecordIndex, tenant_id: str) -> None:
     records = [_chunk(f"word-{i}", "alpha beta", seed=i) for i in range(5)]
     records += [_chunk(f"near-{i}", "gamma", seed=100 + i) for i in range(5)]
@@ -449,7 +513,13 @@ async def test_the_filter_of_the_index_equals_the_rule(index: OpenSearchRecordIn
     for share in (0.0, 0.1, 0.5, 0.9, 1.0):
         visible = [ordinal for ordinal in range(universe) if rng.random() < share]
         visibility = Visibility.of("s", visible, universe)
-        for kinds in ([RecordKind.CHUNK], [RecordKind.ENTITY], [RecordKind.SUMMARY], list(RecordKind)):
+        for kinds in (
+            [RecordKind.CHUNK],
+            [RecordKind.ENTITY],
+            [RecordKind.SUMMARY],
+            [RecordKind.CHUNK, RecordKind.TREE_NODE],
+            list(RecordKind),
+        ):
             filter_ = build_filter(visibility, kinds)
             expected = {
                 record.record_id

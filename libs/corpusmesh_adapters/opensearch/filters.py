@@ -64,6 +64,18 @@ def terms_query(field: str, values: Iterable[str]) -> Query:
     return {"terms": {field: list(values)}}
 
 
+def layers_query(layers: Iterable[int]) -> Query:
+    """Match nodes of trees on one of several layers.
+
+    Args:
+        layers: Layers from 1; none matches nothing.
+
+    Returns:
+        The query.
+    """
+    return {"terms": {"layer": list(layers)}}
+
+
 def selection_query(selection: RecordSelection) -> Query:
     """Render a selection of records to count.
 
@@ -87,6 +99,8 @@ def selection_query(selection: RecordSelection) -> Query:
     ):
         if values is not None:
             conditions.append(terms_query(field, values))
+    if selection.layers is not None:
+        conditions.append(layers_query(selection.layers))
     return {"bool": {"filter": conditions}} if conditions else {"match_all": {}}
 
 

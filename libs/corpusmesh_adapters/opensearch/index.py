@@ -11,10 +11,11 @@ import numpy as np
 
 from corpusmesh_adapters.opensearch import names
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record
-from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, terms_query, visibility_query
+from corpusmesh_adapters.opensearch.filters import made_of_query, selection_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD, properties, space_body
 from corpusmesh_adapters.opensearch.recall import (
     LegMerger,
+    check_bounds,
     finds_something,
     is_too_strict,
     multi_search_body,
@@ -37,7 +38,6 @@ from corpusmesh_core.errors import (
 )
 from corpusmesh_core.ports.index import (
     MAX_REQUESTS,
-    MAX_TITLES,
     MAX_WINDOW,
     Candidates,
     IndexSpace,
@@ -281,6 +281,8 @@ class OpenSearchRecordIndex:
         visibility: VisibilityFilter,
         *,
         knowledge_base_ids: Sequence[str],
+        publishers: Collection[Ordinal] | None = None,
+        document_ids: Sequence[str] | None = None,
         max_count: int,
         timeout_seconds: float,
     ) -> list[Record]:
@@ -291,11 +293,16 @@ class OpenSearchRecordIndex:
             )
         if visibility.matches_nothing or not knowledge_base_ids:
             return []
-        filters = [terms_query("knowledge_base", knowledge_base_ids), visibility_query(visibility)]
+        selection = RecordSelection(
+            publishers=publishers,
+            visibility=visibility,
+            knowledge_base_ids=tuple(knowledge_base_ids),
+            document_ids=None if document_ids is None else tuple(document_ids),
+        )
         body = {
             "size": min(MAX_WINDOW, max_count),
             "_source": list(RECORD_FIELDS),
-            "query": {"bool": {"filter": filters}},
+            "query": selection_query(selection),
             "sort": ["_doc"],
         }
         records = [
@@ -357,17 +364,7 @@ class OpenSearchRecordIndex:
         return True
 
     async def _check_recall(self, alias: str, request: RecallRequest, timeout_seconds: float) -> None:
-        if not 1 <= request.window <= MAX_WINDOW or len(request.record_ids or ()) > MAX_WINDOW:
-            raise InvalidArgumentError(
-                "WINDOW_INVALID",
-                f"window must be within 1..{MAX_WINDOW}, for given records too",
-                field="window",
-                limit=MAX_WINDOW,
-            )
-        if len(request.titles or ()) > MAX_TITLES:
-            raise InvalidArgumentError(
-                "TOO_MANY_TITLES", f"at most {MAX_TITLES} titles can be searched for at once", limit=MAX_TITLES
-            )
+        check_bounds(request)
         vectors = [request.query_vector, request.reference.query_vector if request.reference else None]
         for vector in vectors:
             if vector is None:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, TERM_FIELDS, to_record
-from corpusmesh_adapters.opensearch.filters import Query, terms_query, visibility_query
+from corpusmesh_adapters.opensearch.filters import Query, layers_query, terms_query, visibility_query
 from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD
 from corpusmesh_adapters.opensearch.words import admission_query, lexical_query, titles_query
-from corpusmesh_core.ports.index import Candidate, RecallRequest, Reference
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.index import MAX_TITLES, MAX_WINDOW, Candidate, RecallRequest, Reference
 from corpusmesh_core.records import Record
 from corpusmesh_core.text import Script, script_of
 
@@ -43,12 +44,7 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
     Returns:
         Per leg its name and search body; empty where the text has neither a term nor a vector.
     """
-    filters: list[Query] = [
-        terms_query("knowledge_base", request.knowledge_base_ids),
-        visibility_query(request.visibility),
-    ]
-    if request.document_ids is not None:
-        filters.append(terms_query("document", request.document_ids))
+    filters = _filters(request)
     bare: Query = {
         "size": request.window,
         "track_total_hits": False,
@@ -96,6 +92,15 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
     return legs
 
 
+def _filters(request: RecallRequest) -> list[Query]:
+    filters = [terms_query("knowledge_base", request.knowledge_base_ids), visibility_query(request.visibility)]
+    if request.document_ids is not None:
+        filters.append(terms_query("document", request.document_ids))
+    if request.layers is not None:
+        filters.append(layers_query(request.layers))
+    return filters
+
+
 def _plain(vector: NDArray[np.float32] | None) -> list[float] | None:
     return None if vector is None else [round(value, 7) for value in vector.tolist()]
 
@@ -123,6 +128,28 @@ def _vector_search(vector: list[float], window: int, filters: list[Query], scori
     }
     # The order by cosine is made again from the script field.
     return search if scoring is None else {**search, **_rescored(scoring, window)}
+
+
+def check_bounds(request: RecallRequest) -> None:
+    """Refuse a request that asks for too much.
+
+    Args:
+        request: The request.
+
+    Raises:
+        InvalidArgumentError: WINDOW_INVALID or TOO_MANY_TITLES.
+    """
+    if not 1 <= request.window <= MAX_WINDOW or len(request.record_ids or ()) > MAX_WINDOW:
+        raise InvalidArgumentError(
+            "WINDOW_INVALID",
+            f"window must be within 1..{MAX_WINDOW}, for given records too",
+            field="window",
+            limit=MAX_WINDOW,
+        )
+    if len(request.titles or ()) > MAX_TITLES:
+        raise InvalidArgumentError(
+            "TOO_MANY_TITLES", f"at most {MAX_TITLES} titles can be searched for at once", limit=MAX_TITLES
+        )
 
 
 def finds_something(request: RecallRequest) -> bool:

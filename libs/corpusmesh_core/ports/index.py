@@ -62,6 +62,7 @@ class RecordSelection:
         knowledge_base_ids: Only these knowledge bases; None for any.
         document_ids: Only these documents; None for any.
         kinds: Only these kinds, by value; None for any.
+        layers: Only nodes of trees on these layers; None for any record.
     """
 
     publishers: Collection[Ordinal] | None = None
@@ -70,6 +71,7 @@ class RecordSelection:
     knowledge_base_ids: tuple[str, ...] | None = None
     document_ids: tuple[str, ...] | None = None
     kinds: tuple[str, ...] | None = None
+    layers: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +327,8 @@ class RecordIndex(Protocol):
         visibility: VisibilityFilter,
         *,
         knowledge_base_ids: Sequence[str],
+        publishers: Collection[Ordinal] | None = None,
+        document_ids: Sequence[str] | None = None,
         max_count: int,
         timeout_seconds: float,
     ) -> list[Record]:
@@ -335,6 +339,8 @@ class RecordIndex(Protocol):
             space_id: The space.
             visibility: What may be returned, kinds included.
             knowledge_base_ids: Knowledge bases.
+            publishers: Only records that one of these ordinals publishes; None for any.
+            document_ids: Only records of these documents; None for any.
             max_count: Where to stop, 1 to 100,000.
             timeout_seconds: Deadline of the whole call.
 
