@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
+from corpusmesh_core.artefacts import pack_chunks, pack_enriched
 from corpusmesh_core.chunking.edits import EDITS_ATTRIBUTE, text_digest
 from corpusmesh_core.documents import Chunk, ChunkRole
 from corpusmesh_core.errors import ConflictError, FailedPreconditionError, InvalidArgumentError, NotFoundError
@@ -18,7 +19,6 @@ from corpusmesh_core.ports.edits import ChunkEditRow, EditState, edit_id_of
 from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import Access, Identity, Role, Scope, VersionRow, VersionState
-from corpusmesh_ingest.artefacts import pack_chunks, pack_enriched
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
 from corpusmesh_ingest.handlers.chunks import ChunkHandlerDependencies, ChunkHandlers
 from corpusmesh_ingest.handlers.editing import ChunkEditor

@@ -14,13 +14,13 @@ import pytest
 
 from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as knowledge_base_pb
+from corpusmesh_core.artefacts import Reading, pack_readings
 from corpusmesh_core.chunking import WordTokenCounter
 from corpusmesh_core.documents import Block, BlockKind, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError, OverloadedError
 from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions, RecognitionMode
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import Access, Identity, Role, Scope, VersionRow, VersionState, knowledge_base_not_found
-from corpusmesh_ingest.artefacts import Reading, pack_readings
 from corpusmesh_ingest.configuration import ParseSection
 from corpusmesh_ingest.handlers.previews import Previewer, PreviewTools
 from corpusmesh_ingest.handlers.version_access import VersionReader

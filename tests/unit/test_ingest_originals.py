@@ -11,13 +11,13 @@ import pytest
 
 from corpusmesh.ingest.v1 import chunk_service_pb2 as chunk_pb
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
+from corpusmesh_core.artefacts import pack_chunks
 from corpusmesh_core.documents import Chunk
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import Access, Identity, Role, Scope, VersionRow, VersionState, knowledge_base_not_found
-from corpusmesh_ingest.artefacts import pack_chunks
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
 from corpusmesh_ingest.handlers.chunks import ChunkHandlerDependencies, ChunkHandlers

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import zstandard
 
+from corpusmesh_core.artefacts import VectorSet, pack_chunks, pack_vectors, unpack_chunks, unpack_vectors
 from corpusmesh_core.documents import Chunk
 from corpusmesh_core.errors import NotFoundError
 from corpusmesh_core.orchestration.transitions import SCOPE, SCOPE_RECORDS, SCOPE_RUN
@@ -20,7 +21,6 @@ from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import Claim, StageAttempt
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import VersionRow, VersionState
-from corpusmesh_ingest.artefacts import VectorSet, pack_chunks, pack_vectors, unpack_chunks, unpack_vectors
 from corpusmesh_ingest.stages.artefact_access import count_written
 from corpusmesh_ingest.stages.purge import PurgeStage
 from corpusmesh_runtime.worker import TaskContext

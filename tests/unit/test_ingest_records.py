@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from corpusmesh_adapters.opensearch.documents import RECORD_FIELDS, check_records, to_record, to_source
+from corpusmesh_core.artefacts import KEY_BYTES, text_key
 from corpusmesh_core.chunking.edits import DISABLED_ATTRIBUTE
 from corpusmesh_core.documents import BlockKind, Box, Chunk, ChunkRole
 from corpusmesh_core.enrichment.values import Derived
 from corpusmesh_core.errors import InternalError
 from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES
 from corpusmesh_core.records import Record, RecordKind
-from corpusmesh_ingest.records import KEY_BYTES, VersionPieces, embedded_texts, text_key, version_records
+from corpusmesh_ingest.records import VersionPieces, version_records
 from tests.support.ingest_stages import DIMENSION, unit_vector, version
 
 VERSION = version(7, title="Handbook", version=2)
@@ -51,7 +52,7 @@ PIECES = VersionPieces(VERSION, CHUNKS, DERIVED)
 
 
 def records() -> dict[str, Record]:
-    texts = embedded_texts(PIECES)
+    texts = PIECES.embedded_texts
     made = list(version_records(PIECES, np.array([unit_vector(text) for text in texts])))
     assert len({record.record_id for record in made}) == len(made) == PIECES.record_count
     return {record.record_id: record for record in made}
@@ -74,7 +75,7 @@ def test_every_kind_has_an_id_of_its_own_and_points_at_what_it_belongs_to() -> N
 
 
 def test_vectors_stand_for_title_context_and_text_of_what_is_searched() -> None:
-    assert embedded_texts(PIECES) == [
+    assert PIECES.embedded_texts == [
         "Handbook\nOne > Two\nTable 1\nchild text",
         "Handbook\nplain text",
         "Handbook\nexample",
@@ -106,7 +107,7 @@ def test_what_a_chunk_carries_is_in_its_record() -> None:
 def test_a_chunk_that_is_switched_off_has_no_record_and_no_vector() -> None:
     off = replace(CHUNKS[2], attributes={DISABLED_ATTRIBUTE: "true"})
     pieces = VersionPieces(VERSION, (*CHUNKS[:2], off, CHUNKS[3]), DERIVED[:1])
-    assert not [text for text in embedded_texts(pieces) if "plain" in text]
+    assert not [text for text in pieces.embedded_texts if "plain" in text]
     made = list(version_records(pieces, np.zeros((3, DIMENSION), dtype=np.float32)))
     assert [record.record_id for record in made] == ["7-parent-0", "7-0", "7-tag_example-0", "7-question-0-0"]
     assert pieces.record_count == 4
@@ -135,7 +136,7 @@ def test_tag_names_can_be_filtered_and_context_is_among_the_terms() -> None:
 
 
 def test_a_long_text_is_cut_to_the_bytes_that_a_call_takes() -> None:
-    [text] = embedded_texts(VersionPieces(VERSION, (chunk(0, "字" * MAX_TEXT_BYTES),)))
+    [text] = VersionPieces(VERSION, (chunk(0, "字" * MAX_TEXT_BYTES),)).embedded_texts
     assert MAX_TEXT_BYTES - 3 <= len(text.encode()) <= MAX_TEXT_BYTES
 
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from corpusmesh_core.artefacts import unpack_chunks, unpack_enriched, unpack_readings, unpack_vectors
 from corpusmesh_core.chunking.edits import ChunkEdit, EditAction, anchor_of
 from corpusmesh_core.documents import Block, BlockKind, ParsedDocument, Picture
 from corpusmesh_core.errors import DocumentError, FailedPreconditionError
@@ -15,7 +16,6 @@ from corpusmesh_core.ports.edits import ChunkEditRow, EditState
 from corpusmesh_core.ports.parsing import ParseLimits, RecognitionMode
 from corpusmesh_core.ports.work import StageOutcome
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import unpack_chunks, unpack_enriched, unpack_readings, unpack_vectors
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.edits import stored_edit
 from corpusmesh_ingest.enriching import Enricher

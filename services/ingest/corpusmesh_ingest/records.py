@@ -1,22 +1,19 @@
-"""Records of a document version, with ids that are the same however often they are made, and what is embedded of them.
+"""Records of a document version, with ids that are the same however often they are made.
 
-The vectors of a version stand in the order of `embedded_texts`: chunks that are searched first, then derived records.
+The vectors of a version stand in the order of `corpusmesh_core.artefacts.embedded_texts`.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.chunking.edits import is_disabled
+from corpusmesh_core.artefacts import EMBEDDED_ROLES, embedded_texts, indexed_chunks, title_of
 from corpusmesh_core.documents import Chunk, ChunkRole
 from corpusmesh_core.enrichment.values import Derived
 from corpusmesh_core.errors import InternalError
-from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES
 from corpusmesh_core.records import (
     PAGE_PLACE,
     PAGE_SPACE,
@@ -30,11 +27,7 @@ from corpusmesh_core.records import (
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_ingest.page_vectors import PageImages
 
-KEY_BYTES: Final = 16
-"""Length of the digest of an embedded text."""
-
 _PAGE_TEXT_CHARACTERS: Final = 4_000
-_EMBEDDED_ROLES: Final = frozenset({ChunkRole.TEXT, ChunkRole.TAG_EXAMPLE})
 _KIND_BY_ROLE: Final = {
     ChunkRole.TEXT: RecordKind.CHUNK,
     ChunkRole.PARENT: RecordKind.PARENT,
@@ -66,47 +59,12 @@ class VersionPieces:
     @property
     def indexed(self) -> list[Chunk]:
         """Chunks that get a record: all but those that a person switched off."""
-        return [chunk for chunk in self.chunks if not is_disabled(chunk)]
+        return indexed_chunks(self.chunks)
 
-
-def title_of(version: VersionRow) -> str:
-    """Give the title that a version is found by.
-
-    Args:
-        version: The version.
-
-    Returns:
-        Its title, or its file name without the ending.
-    """
-    return version.title or PurePosixPath(version.display_name).stem
-
-
-def embedded_texts(pieces: VersionPieces) -> list[str]:
-    """Give the texts whose vectors stand for the records of a version.
-
-    Args:
-        pieces: Chunks and derived records.
-
-    Returns:
-        Title, context and text of each record that is searched by vector, of at most MAX_TEXT_BYTES.
-    """
-    title = title_of(pieces.version)
-    texts = [_joined(title, chunk.context, chunk.text) for chunk in pieces.indexed if chunk.role in _EMBEDDED_ROLES]
-    texts.extend(_joined(title, "", item.text) for item in pieces.derived if item.is_embedded)
-    return texts
-
-
-def text_key(space_id: str, text: str) -> bytes:
-    """Digest a text and the space that it is embedded into.
-
-    Args:
-        space_id: Embedding space.
-        text: The text.
-
-    Returns:
-        `KEY_BYTES` bytes; equal for equal vectors alone.
-    """
-    return hashlib.blake2b(f"{space_id}\n{text}".encode(errors="replace"), digest_size=KEY_BYTES).digest()
+    @property
+    def embedded_texts(self) -> list[str]:
+        """Texts whose vectors stand for its records, in the order of the vectors."""
+        return embedded_texts(title_of(self.version), self.chunks, self.derived)
 
 
 def version_records(pieces: VersionPieces, vectors: NDArray[np.float32]) -> Iterator[Record]:
@@ -122,7 +80,7 @@ def version_records(pieces: VersionPieces, vectors: NDArray[np.float32]) -> Iter
     Raises:
         InternalError: VECTORS_MISMATCH if there is another number of vectors than of embedded texts.
     """
-    embedded = sum(chunk.role in _EMBEDDED_ROLES for chunk in pieces.indexed)
+    embedded = sum(chunk.role in EMBEDDED_ROLES for chunk in pieces.indexed)
     embedded += sum(item.is_embedded for item in pieces.derived)
     if embedded != len(vectors):
         raise InternalError(
@@ -130,17 +88,10 @@ def version_records(pieces: VersionPieces, vectors: NDArray[np.float32]) -> Iter
         )
     following = iter(vectors)
     for chunk in pieces.indexed:
-        yield _chunk_record(pieces, chunk, next(following) if chunk.role in _EMBEDDED_ROLES else None)
+        yield _chunk_record(pieces, chunk, next(following) if chunk.role in EMBEDDED_ROLES else None)
     for item in pieces.derived:
         yield _derived_record(pieces, item, next(following) if item.is_embedded else None)
     yield from _page_records(pieces)
-
-
-def _joined(title: str, context: str, text: str) -> str:
-    whole = f"{title}\n{context}\n{text}" if context else f"{title}\n{text}"
-    if len(whole) * 4 <= MAX_TEXT_BYTES:
-        return whole
-    return whole.encode(errors="replace")[:MAX_TEXT_BYTES].decode(errors="ignore")
 
 
 def _record_id(version: VersionRow, chunk: Chunk) -> str:

@@ -5,11 +5,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from corpusmesh_core.artefacts import CHUNKS, ENRICHED, unpack_chunks, unpack_enriched
 from corpusmesh_core.documents import Chunk
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import CHUNKS, ENRICHED, unpack_chunks, unpack_enriched
 from corpusmesh_runtime.context import require_call
 
 _MAX_ARTEFACT_BYTES = 512 * 1024 * 1024

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 
 from corpusmesh.ingest.v1 import document_service_pb2 as pb
+from corpusmesh_core.artefacts import PICTURES
 from corpusmesh_core.errors import NotFoundError
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import PICTURES
 from corpusmesh_runtime.context import require_call
 
 _PIECE_BYTES = 256 * 1024

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from corpusmesh.ingest.v1 import chunk_service_pb2 as pb
+from corpusmesh_core.artefacts import PARSED, unpack_readings
 from corpusmesh_core.chunking import chunk_with_warnings
 from corpusmesh_core.documents import ChunkRole, ParsedDocument
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError, OverloadedError
@@ -13,7 +14,6 @@ from corpusmesh_core.ports.metadata import KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore, original_key
 from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits
 from corpusmesh_core.tenancy import Access, VersionRow
-from corpusmesh_ingest.artefacts import PARSED, unpack_readings
 from corpusmesh_ingest.configuration import Config, ParseSection, chunk_settings, effective_config
 from corpusmesh_ingest.convert import display_name_of
 from corpusmesh_ingest.convert_chunks import chunk_to_wire

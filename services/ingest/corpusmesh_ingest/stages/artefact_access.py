@@ -1,116 +1,16 @@
-"""Reads the artefacts that a batch's versions name, each object once, and takes out what is of purged versions."""
+"""Finds what was written of versions, whatever became of the attempt, and takes out what is of purged ones."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from corpusmesh_core.documents import Chunk
-from corpusmesh_core.enrichment.values import Derived
-from corpusmesh_core.errors import FailedPreconditionError, InternalError, NotFoundError
+from corpusmesh_core.artefacts import ARTEFACT_BY_STAGE, ordinals_in, pictures_prefix, stage_artefact_key, without
+from corpusmesh_core.errors import InternalError, NotFoundError
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.metadata import PurgeStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageAttempt
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import (
-    ARTEFACT_BY_STAGE,
-    CHUNKS,
-    ENRICHED,
-    ordinals_in,
-    pictures_prefix,
-    stage_artefact_key,
-    unpack_chunks,
-    unpack_enriched,
-    without,
-)
-
-_Item = TypeVar("_Item")
-_MAX_ARTEFACT_BYTES = 2 * 1024 * 1024 * 1024
-
-
-async def find_artefacts(
-    objects: ObjectStore,
-    versions: Sequence[VersionRow],
-    name: str,
-    unpack: Callable[[bytes], Mapping[int, _Item]],
-    *,
-    timeout_seconds: float,
-) -> dict[int, _Item]:
-    """Read one kind of artefact for those versions that have it.
-
-    Args:
-        objects: The store.
-        versions: The versions.
-        name: Kind of artefact, as in `VersionRow.artefacts`.
-        unpack: Reads an object into items by ordinal.
-        timeout_seconds: Bound of each read.
-
-    Returns:
-        Items by ordinal; what a version never had, or what was purged with a neighbour of its batch, is missing.
-    """
-    wanted = {version.ordinal for version in versions}
-    items: dict[int, _Item] = {}
-    for key in _distinct(version.artefacts.get(name, "") for version in versions):
-        try:
-            content = await objects.get(key, max_byte_count=_MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
-        except NotFoundError:
-            continue
-        items.update({ordinal: item for ordinal, item in unpack(content).items() if ordinal in wanted})
-    return items
-
-
-async def read_artefacts(
-    objects: ObjectStore,
-    versions: Sequence[VersionRow],
-    name: str,
-    unpack: Callable[[bytes], Mapping[int, _Item]],
-    *,
-    timeout_seconds: float,
-) -> dict[int, _Item]:
-    """Read one kind of artefact for all versions of a batch.
-
-    Args:
-        objects: The store.
-        versions: The batch.
-        name: Kind of artefact, as in `VersionRow.artefacts`.
-        unpack: Reads an object into items by ordinal.
-        timeout_seconds: Bound of each read.
-
-    Returns:
-        Items by ordinal, one for each version.
-
-    Raises:
-        FailedPreconditionError: ARTEFACT_GONE if a version has none, or it was purged with a neighbour of its batch.
-    """
-    items = await find_artefacts(objects, versions, name, unpack, timeout_seconds=timeout_seconds)
-    if missing := {version.ordinal for version in versions} - items.keys():
-        raise FailedPreconditionError(
-            "ARTEFACT_GONE",
-            "what an earlier stage made of the document is gone; upload the document again",
-            artefact=name,
-            version_count=len(missing),
-        )
-    return items
-
-
-async def read_pieces(
-    objects: ObjectStore, versions: Sequence[VersionRow], *, timeout_seconds: float
-) -> dict[int, tuple[list[Chunk], list[Derived]]]:
-    """Read the chunks of a batch and what was made of them.
-
-    Args:
-        objects: The store.
-        versions: The batch.
-        timeout_seconds: Bound of each read.
-
-    Returns:
-        By ordinal: chunks of every role, enriched where that was asked for, and derived records.
-    """
-    enriched = [version for version in versions if ENRICHED in version.artefacts]
-    plain = [version for version in versions if ENRICHED not in version.artefacts]
-    pieces = await read_artefacts(objects, enriched, ENRICHED, unpack_enriched, timeout_seconds=timeout_seconds)
-    chunks = await read_artefacts(objects, plain, CHUNKS, unpack_chunks, timeout_seconds=timeout_seconds)
-    return {**pieces, **{ordinal: (items, []) for ordinal, items in chunks.items()}}
+from corpusmesh_runtime.artefact_access import MAX_ARTEFACT_BYTES
 
 
 async def written_keys(purges: PurgeStore, tenant_id: str, versions: Sequence[VersionRow]) -> list[str]:
@@ -166,7 +66,7 @@ async def remove_written(
 
 async def _remove_parts(objects: ObjectStore, key: str, ordinals: frozenset[int], *, timeout_seconds: float) -> None:
     try:
-        artefact = await objects.get(key, max_byte_count=_MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
+        artefact = await objects.get(key, max_byte_count=MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
         rest = await asyncio.to_thread(without, key, artefact, ordinals)
         if rest is artefact:
             return
@@ -208,13 +108,9 @@ async def count_written(
 
 async def _holds_part(objects: ObjectStore, key: str, ordinals: frozenset[int], *, timeout_seconds: float) -> bool:
     try:
-        artefact = await objects.get(key, max_byte_count=_MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
+        artefact = await objects.get(key, max_byte_count=MAX_ARTEFACT_BYTES, timeout_seconds=timeout_seconds)
         return not (await asyncio.to_thread(ordinals_in, key, artefact)).isdisjoint(ordinals)
     except NotFoundError:
         return False
     except InternalError:
         return True
-
-
-def _distinct(keys: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(key for key in keys if key))

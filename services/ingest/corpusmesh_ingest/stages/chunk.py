@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from corpusmesh_core.artefacts import CHUNKS, PARSED, pack_chunks, stage_artefact_key, unpack_documents
 from corpusmesh_core.chunking import find_template
 from corpusmesh_core.chunking.edits import ChunkEdit, apply_edits, is_disabled
 from corpusmesh_core.chunking.settings import BudgetSettings
@@ -15,10 +16,9 @@ from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import CHUNKS, PARSED, pack_chunks, stage_artefact_key, unpack_documents
 from corpusmesh_ingest.configuration import Config, chunk_settings, effective_config
 from corpusmesh_ingest.edits import edit_of_row
-from corpusmesh_ingest.stages.artefact_access import read_artefacts
+from corpusmesh_runtime.artefact_access import read_artefacts
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 

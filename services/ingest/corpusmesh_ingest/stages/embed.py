@@ -7,6 +7,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_core.artefacts import (
+    KEY_BYTES,
+    PICTURES,
+    VECTORS,
+    VectorSet,
+    pack_vectors,
+    stage_artefact_key,
+    text_key,
+    unpack_vectors,
+)
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError, UnavailableError
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
@@ -16,12 +26,11 @@ from corpusmesh_core.ports.page_embedding import PageEmbedder
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.tenancy import KnowledgeBase, VersionRow
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings
-from corpusmesh_ingest.artefacts import PICTURES, VECTORS, VectorSet, pack_vectors, stage_artefact_key, unpack_vectors
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.metrics import EMBEDDED_TEXTS_TOTAL
 from corpusmesh_ingest.page_vectors import embed_page_images, list_page_images, vectors_key
-from corpusmesh_ingest.records import KEY_BYTES, VersionPieces, embedded_texts, text_key
-from corpusmesh_ingest.stages.artefact_access import find_artefacts, read_pieces
+from corpusmesh_ingest.records import VersionPieces
+from corpusmesh_runtime.artefact_access import find_artefacts, read_pieces
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 
@@ -78,7 +87,7 @@ class EmbedStage:
         versions = await self._documents.versions_by_ordinal(claim.tenant_id, claim.parts)
         pieces = await read_pieces(self._objects, versions, timeout_seconds=context.remaining_seconds())
         texts = {
-            version.ordinal: embedded_texts(VersionPieces(version, *pieces[version.ordinal])) for version in versions
+            version.ordinal: VersionPieces(version, *pieces[version.ordinal]).embedded_texts for version in versions
         }
         keys = {ordinal: [text_key(space_id, text) for text in items] for ordinal, items in texts.items()}
         known = await self._known_vectors(context, versions)

@@ -4,26 +4,27 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from corpusmesh_core.artefacts import (
+    CHUNKS,
+    ENRICHED,
+    PARSED,
+    pack_enriched,
+    stage_artefact_key,
+    title_of,
+    unpack_chunks,
+    unpack_documents,
+)
 from corpusmesh_core.documents import Chunk, ChunkRole, ParsedDocument
 from corpusmesh_core.enrichment import Enriched, EnrichmentSettings
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.tenancy import KnowledgeBase, VersionRow
-from corpusmesh_ingest.artefacts import (
-    CHUNKS,
-    ENRICHED,
-    PARSED,
-    pack_enriched,
-    stage_artefact_key,
-    unpack_chunks,
-    unpack_documents,
-)
 from corpusmesh_ingest.configuration import effective_config, enrichment_of, metadata_schema_of
 from corpusmesh_ingest.enriching import Enricher, EnrichRequest
-from corpusmesh_ingest.records import VersionPieces, title_of
-from corpusmesh_ingest.stages.artefact_access import read_artefacts
+from corpusmesh_ingest.records import VersionPieces
 from corpusmesh_ingest.stages.tag_sets import TagSetReader
+from corpusmesh_runtime.artefact_access import read_artefacts
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 

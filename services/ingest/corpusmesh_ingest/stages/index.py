@@ -1,14 +1,14 @@
 """Stage index: chunks and vectors to records, written beside what is published."""
 
+from corpusmesh_core.artefacts import PICTURES, VECTORS, unpack_vectors
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.records import Record
-from corpusmesh_ingest.artefacts import PICTURES, VECTORS, unpack_vectors
 from corpusmesh_ingest.page_vectors import list_page_images
 from corpusmesh_ingest.records import VersionPieces, version_records
-from corpusmesh_ingest.stages.artefact_access import read_artefacts, read_pieces
+from corpusmesh_runtime.artefact_access import read_artefacts, read_pieces
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 

@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusmesh_core.errors import DocumentError, FailedPreconditionError, NotFoundError
-from corpusmesh_core.orchestration.values import PartFailure
-from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
-from corpusmesh_core.ports.objects import ObjectStore, original_key
-from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits, ParseOptions, ParseRequest
-from corpusmesh_core.ports.work import StageOutcome, VersionPatch
-from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_ingest.artefacts import (
+from corpusmesh_core.artefacts import (
     PARSED,
     PICTURES,
     Reading,
@@ -22,9 +15,16 @@ from corpusmesh_ingest.artefacts import (
     stage_artefact_key,
     unpack_readings,
 )
+from corpusmesh_core.errors import DocumentError, FailedPreconditionError, NotFoundError
+from corpusmesh_core.orchestration.values import PartFailure
+from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
+from corpusmesh_core.ports.objects import ObjectStore, original_key
+from corpusmesh_core.ports.parsing import DocumentParser, ParseLimits, ParseOptions, ParseRequest
+from corpusmesh_core.ports.work import StageOutcome, VersionPatch
+from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_ingest.configuration import ParseSection, effective_config
-from corpusmesh_ingest.stages.artefact_access import find_artefacts
 from corpusmesh_ingest.stages.pictures import PictureWriter, has_pictures
+from corpusmesh_runtime.artefact_access import find_artefacts
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 

@@ -4,16 +4,15 @@ Messages and rows carry keys alone (design, section 4). One object per batch and
 smaller than the cost of an object.
 """
 
-import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgpack
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
+from corpusmesh_core.artefacts.codec import pack, pack_arrays, unpack, unpack_arrays
+from corpusmesh_core.artefacts.names import VECTORS
 from corpusmesh_core.documents import Chunk, ParsedDocument
 from corpusmesh_core.documents_codec import (
     chunks_from_plain,
@@ -23,58 +22,9 @@ from corpusmesh_core.documents_codec import (
 )
 from corpusmesh_core.enrichment.values import Derived, derived_from_plain, derived_to_plain
 from corpusmesh_core.errors import InternalError
-from corpusmesh_core.orchestration.values import Stage
-from corpusmesh_core.ports.objects import artefact_key
-
-PARSED: Final = "parsed"
-CHUNKS: Final = "chunks"
-ENRICHED: Final = "enriched"
-VECTORS: Final = "vectors"
-PICTURES: Final = "pictures"
-"""Names in `VersionRow.artefacts`; that of the pictures names a prefix, which ends in "/"."""
-
-ARTEFACT_BY_STAGE: Mapping[Stage, str] = {
-    Stage.PARSE: PARSED,
-    Stage.CHUNK: CHUNKS,
-    Stage.ENRICH: ENRICHED,
-    Stage.EMBED: VECTORS,
-}
-"""What each stage writes of a whole batch; every other stage writes none."""
 
 _PARSING: Final = "parsing"
 _KEYS_SUFFIX: Final = ".keys"
-_COMPRESSION_LEVEL = 3
-_MAX_UNPACKED_BYTES = 2 * 1024 * 1024 * 1024
-
-
-def stage_artefact_key(tenant_id: str, run_id: str, task_id: str, stage: Stage) -> str:
-    """Name what a task writes: the same however often it is tried, so that a purge finds it whatever became of it.
-
-    Args:
-        tenant_id: Tenant.
-        run_id: Run.
-        task_id: Task.
-        stage: A stage of `ARTEFACT_BY_STAGE`.
-
-    Returns:
-        The object's key.
-    """
-    return artefact_key(tenant_id, run_id, f"{task_id}.{ARTEFACT_BY_STAGE[stage]}")
-
-
-def pictures_prefix(tenant_id: str, run_id: str, parse_task_id: str, ordinal: int) -> str:
-    """Name the folder of a version's pictures and page images.
-
-    Args:
-        tenant_id: Tenant.
-        run_id: Run.
-        parse_task_id: Task that parses the version.
-        ordinal: The version.
-
-    Returns:
-        Prefix of the objects' keys, which ends in "/"; a picture's own name follows.
-    """
-    return artefact_key(tenant_id, run_id, f"{parse_task_id}.{PICTURES}/{ordinal}") + "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +62,7 @@ def pack_readings(readings: Mapping[int, Reading]) -> bytes:
     Returns:
         The artefact.
     """
-    return _pack(
+    return pack(
         {
             str(ordinal): {**document_to_plain(reading.document), _PARSING: reading.fingerprint}
             for ordinal, reading in readings.items()
@@ -135,7 +85,7 @@ def unpack_readings(artefact: bytes) -> dict[int, Reading]:
     """
     return {
         int(ordinal): Reading(document_from_plain(plain), plain.get(_PARSING, ""))
-        for ordinal, plain in _unpack(artefact).items()
+        for ordinal, plain in unpack(artefact).items()
     }
 
 
@@ -152,7 +102,7 @@ def unpack_documents(artefact: bytes) -> dict[int, ParsedDocument]:
         InternalError: If it is not such an artefact.
         InvalidArgumentError: ARTEFACT_MALFORMED if another build wrote it.
     """
-    return {int(ordinal): document_from_plain(plain) for ordinal, plain in _unpack(artefact).items()}
+    return {int(ordinal): document_from_plain(plain) for ordinal, plain in unpack(artefact).items()}
 
 
 def pack_chunks(chunks: Mapping[int, Sequence[Chunk]]) -> bytes:
@@ -164,7 +114,7 @@ def pack_chunks(chunks: Mapping[int, Sequence[Chunk]]) -> bytes:
     Returns:
         The artefact.
     """
-    return _pack({str(ordinal): chunks_to_plain(items) for ordinal, items in chunks.items()})
+    return pack({str(ordinal): chunks_to_plain(items) for ordinal, items in chunks.items()})
 
 
 def unpack_chunks(artefact: bytes) -> dict[int, list[Chunk]]:
@@ -180,7 +130,7 @@ def unpack_chunks(artefact: bytes) -> dict[int, list[Chunk]]:
         InternalError: If it is not such an artefact.
         InvalidArgumentError: ARTEFACT_MALFORMED if another build wrote it.
     """
-    return {int(ordinal): chunks_from_plain(plain) for ordinal, plain in _unpack(artefact).items()}
+    return {int(ordinal): chunks_from_plain(plain) for ordinal, plain in unpack(artefact).items()}
 
 
 def pack_enriched(enriched: Mapping[int, tuple[Sequence[Chunk], Sequence[Derived]]]) -> bytes:
@@ -192,7 +142,7 @@ def pack_enriched(enriched: Mapping[int, tuple[Sequence[Chunk], Sequence[Derived
     Returns:
         The artefact.
     """
-    return _pack(
+    return pack(
         {
             str(ordinal): {"chunks": chunks_to_plain(chunks), "derived": derived_to_plain(derived)}
             for ordinal, (chunks, derived) in enriched.items()
@@ -213,7 +163,7 @@ def unpack_enriched(artefact: bytes) -> dict[int, tuple[list[Chunk], list[Derive
         InternalError: If it is not such an artefact.
         InvalidArgumentError: ARTEFACT_MALFORMED if another build wrote it.
     """
-    plain = _unpack(artefact)
+    plain = unpack(artefact)
     try:
         return {
             int(ordinal): (chunks_from_plain(entry["chunks"]), derived_from_plain(entry["derived"]))
@@ -236,7 +186,7 @@ def pack_vectors(vectors: Mapping[int, VectorSet]) -> bytes:
     for ordinal, entry in vectors.items():
         arrays[str(ordinal)] = entry.vectors
         arrays[f"{ordinal}{_KEYS_SUFFIX}"] = entry.keys
-    return _pack_arrays(arrays)
+    return pack_arrays(arrays)
 
 
 def unpack_vectors(artefact: bytes) -> dict[int, VectorSet]:
@@ -251,7 +201,7 @@ def unpack_vectors(artefact: bytes) -> dict[int, VectorSet]:
     Raises:
         InternalError: If it is not such an artefact.
     """
-    arrays = _arrays(artefact)
+    arrays = unpack_arrays(artefact)
     without_keys = np.zeros((0, 0), dtype=np.uint8)
     return {
         int(name): VectorSet(array, arrays.get(f"{name}{_KEYS_SUFFIX}", without_keys))
@@ -273,7 +223,7 @@ def ordinals_in(key: str, artefact: bytes) -> frozenset[int]:
     Raises:
         InternalError: ARTEFACT_UNREADABLE if it is no artefact.
     """
-    names = _arrays(artefact) if _kind_of(key) == VECTORS else _unpack(artefact)
+    names = unpack_arrays(artefact) if _kind_of(key) == VECTORS else unpack(artefact)
     return frozenset(int(name.removesuffix(_KEYS_SUFFIX)) for name in names)
 
 
@@ -292,44 +242,14 @@ def without(key: str, artefact: bytes, ordinals: Collection[int]) -> bytes | Non
         InternalError: ARTEFACT_UNREADABLE if it is no artefact.
     """
     is_vectors = _kind_of(key) == VECTORS
-    parts = _arrays(artefact) if is_vectors else _unpack(artefact)
+    parts = unpack_arrays(artefact) if is_vectors else unpack(artefact)
     kept = {name: part for name, part in parts.items() if int(name.removesuffix(_KEYS_SUFFIX)) not in ordinals}
     if len(kept) == len(parts):
         return artefact
     if not kept:
         return None
-    return _pack_arrays(kept) if is_vectors else _pack(kept)
+    return pack_arrays(kept) if is_vectors else pack(kept)
 
 
 def _kind_of(key: str) -> str:
     return key.rpartition(".")[2]
-
-
-def _arrays(artefact: bytes) -> dict[str, NDArray[Any]]:
-    try:
-        with np.load(io.BytesIO(artefact), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, KeyError) as error:
-        raise InternalError("ARTEFACT_UNREADABLE", "an artefact of vectors cannot be read") from error
-
-
-def _pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
-
-
-def _pack(plain: Mapping[str, Any]) -> bytes:
-    packed: bytes = msgpack.packb(plain, use_bin_type=True)
-    return zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(packed)
-
-
-def _unpack(artefact: bytes) -> dict[str, Any]:
-    try:
-        packed = zstandard.ZstdDecompressor().decompress(artefact, max_output_size=_MAX_UNPACKED_BYTES)
-        plain = msgpack.unpackb(packed, raw=False, strict_map_key=True)
-    except (zstandard.ZstdError, ValueError, msgpack.UnpackException) as error:
-        raise InternalError("ARTEFACT_UNREADABLE", "an artefact cannot be read") from error
-    if not isinstance(plain, dict):
-        raise InternalError("ARTEFACT_UNREADABLE", "an artefact has another shape")
-    return plain
