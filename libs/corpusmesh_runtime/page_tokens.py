@@ -4,6 +4,10 @@ import base64
 import binascii
 import hashlib
 import re
+from collections.abc import Iterable
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from corpusmesh_core.errors import InvalidArgumentError
 
@@ -12,6 +16,8 @@ _DIGEST_CHARACTERS = 8
 _MAX_TOKEN_CHARACTERS = 256
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_MAX_PAGE_BYTES = 3 * 1024 * 1024
+_Entry = TypeVar("_Entry", bound=Message)
 
 
 def checked_page_size(page_size: int, *, max_page_size: int) -> int:
@@ -30,6 +36,25 @@ def checked_page_size(page_size: int, *, max_page_size: int) -> int:
     if page_size < 0:
         raise InvalidArgumentError("PAGE_SIZE_INVALID", "page_size must not be negative", field="page_size")
     return min(page_size or _DEFAULT_PAGE_SIZE, max_page_size)
+
+
+def within_page(entries: Iterable[_Entry]) -> list[_Entry]:
+    """Take as many entries as a response holds; one always does.
+
+    Args:
+        entries: Entries of a page, made as they are asked for.
+
+    Returns:
+        The first of them.
+    """
+    page: list[_Entry] = []
+    byte_count = 0
+    for entry in entries:
+        byte_count += entry.ByteSize()
+        if page and byte_count > _MAX_PAGE_BYTES:
+            break
+        page.append(entry)
+    return page
 
 
 def make_page_token(listing: str, key: str) -> str:

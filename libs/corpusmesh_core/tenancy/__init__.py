@@ -48,6 +48,7 @@ from corpusmesh_core.tenancy.visibility import (
     MetadataFilter,
     VisibilityInputs,
     permitted_bitmap,
+    visibility_of,
     visible_bitmap,
 )
 
@@ -96,5 +97,6 @@ __all__ = [
     "run_not_found",
     "secret_matches",
     "sees_every_document",
+    "visibility_of",
     "visible_bitmap",
 ]

@@ -1,14 +1,15 @@
 """What the metadata store tells a read about visibility: published, permitted, and wanted by the caller's filter."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from pyroaring import BitMap
+from pyroaring import BitMap, FrozenBitMap
 
 from corpusmesh_core.tenancy.publishing import load_bitmap
 from corpusmesh_core.tenancy.values import Permission
+from corpusmesh_core.visibility import Visibility
 
 
 class FilterOperator(StrEnum):
@@ -129,3 +130,19 @@ def visible_bitmap(inputs: VisibilityInputs) -> BitMap:
         visible &= BitMap(inputs.matching).union(*map(load_bitmap, inputs.builds))
     visible.run_optimize()
     return visible
+
+
+def visibility_of(inputs: Sequence[VisibilityInputs]) -> Visibility:
+    """Return what one request may see of some knowledge bases of one embedding space.
+
+    Args:
+        inputs: What the store knows of each, at least one.
+
+    Returns:
+        The visibility that every query of the request carries.
+    """
+    return Visibility(
+        ",".join(f"{item.knowledge_base_id}/{item.snapshot_id}" for item in inputs),
+        FrozenBitMap(BitMap().union(*map(visible_bitmap, inputs))),
+        max(item.next_ordinal for item in inputs),
+    )

@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
-from corpusmesh.type.v1 import place_pb2
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.query.stages import check_range
 from corpusmesh_core.ranking import RankedCandidate, ScoreExplanation
@@ -13,6 +12,7 @@ from corpusmesh_core.records import Record
 from corpusmesh_core.request_limits import MAX_DOCUMENTS, MAX_METADATA_CONDITIONS, MAX_TURN_CHARACTERS, MAX_TURNS
 from corpusmesh_core.tenancy import FilterCondition, FilterOperator, MetadataFilter
 from corpusmesh_retrieve.outcome import PastTurn
+from corpusmesh_runtime.places import place_to_wire
 
 _DOCUMENT = re.compile(r"knowledgeBases/([a-z0-9-]{1,63})/documents/([a-z0-9-]{1,63})")
 _SNAPSHOT = re.compile(r"knowledgeBases/([a-z0-9-]{1,63})/snapshots/([1-9][0-9]{0,8})")
@@ -162,28 +162,6 @@ def hit_to_wire(ranked: RankedCandidate) -> pb.SearchHit:
         merged_record_ids=ranked.merged_record_ids,
         via_record_ids=ranked.via_record_ids,
         url=record.attributes.get("url", ""),
-    )
-
-
-def place_to_wire(record: Record, document: str) -> place_pb2.Place:
-    """Write where a record stands.
-
-    Args:
-        record: The record.
-        document: Resource name of its document, "" for a record of a build.
-
-    Returns:
-        The place.
-    """
-    return place_pb2.Place(
-        version=f"{document}/versions/{record.version}" if document else "",
-        display_name=record.display_name,
-        page=record.page,
-        boxes=[
-            place_pb2.Box(page=box.page, left=box.left, top=box.top, right=box.right, bottom=box.bottom)
-            for box in record.boxes
-        ],
-        heading_path=record.heading_path,
     )
 
 

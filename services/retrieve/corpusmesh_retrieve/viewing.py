@@ -5,10 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from pyroaring import BitMap, FrozenBitMap
-
-from corpusmesh_core.tenancy import Identity, MetadataFilter, VisibilityInputs, visible_bitmap
-from corpusmesh_core.visibility import Visibility
+from corpusmesh_core.tenancy import Identity, MetadataFilter, VisibilityInputs, visibility_of
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
 
@@ -110,15 +107,7 @@ def views_of(inputs: Sequence[VisibilityInputs]) -> tuple[SpaceView, ...]:
     spaces: dict[str, list[VisibilityInputs]] = {}
     for item in inputs:
         spaces.setdefault(item.space_id, []).append(item)
-    views: list[SpaceView] = []
-    for space_id, items in spaces.items():
-        visible = BitMap()
-        for item in items:
-            visible |= visible_bitmap(item)
-        visibility = Visibility(
-            ",".join(f"{item.knowledge_base_id}/{item.snapshot_id}" for item in items),
-            FrozenBitMap(visible),
-            max(item.next_ordinal for item in items),
-        )
-        views.append(SpaceView(space_id, tuple(item.knowledge_base_id for item in items), visibility))
-    return tuple(views)
+    return tuple(
+        SpaceView(space_id, tuple(item.knowledge_base_id for item in items), visibility_of(items))
+        for space_id, items in spaces.items()
+    )

@@ -32,7 +32,6 @@ from corpusmesh_ingest.convert import (
 )
 from corpusmesh_ingest.handlers.chunk_access import ChunkReader
 from corpusmesh_ingest.handlers.differences import diff_versions
-from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, read_page_token
 from corpusmesh_ingest.handlers.pictures import read_picture
 from corpusmesh_ingest.handlers.reprocessing import Reprocessor
@@ -42,6 +41,7 @@ from corpusmesh_ingest.names import parse_name
 from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_ingest.stages.artefact_access import count_written
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.idempotency import once
 from corpusmesh_runtime.tracing import outgoing_headers
 
 _PIECE_BYTES = 256 * 1024

@@ -31,10 +31,10 @@ from corpusmesh_ingest.convert_knowledge_bases import (
     knowledge_base_to_wire,
     permission_of,
 )
-from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_number, read_page_token
 from corpusmesh_ingest.names import parse_name
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.idempotency import once
 from corpusmesh_runtime.tracing import outgoing_headers
 
 _IDENTIFIER = re.compile(r"[a-z0-9-]{1,63}")

@@ -1,6 +1,5 @@
 """Handlers of `RunService`."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,14 +11,13 @@ from corpusmesh_core.ports.metadata import IdempotencyStore
 from corpusmesh_core.ports.runs import RunRecord, RunStore
 from corpusmesh_core.ports.work import EventFeed
 from corpusmesh_ingest.convert import part_status, run_name, run_status, timestamp, version_name
-from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token
 from corpusmesh_ingest.names import parse_name
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.idempotency import once
+from corpusmesh_runtime.watching import watch_changes
 
 _MAX_FAILED_PARTS = 100
-_POLL_SECONDS = 1.0
-_MIN_INTERVAL_SECONDS = 0.05
 _KINDS = {
     RunKind.INGEST: pb.Run.KIND_INGEST,
     RunKind.PURGE: pb.Run.KIND_PURGE,
@@ -72,30 +70,22 @@ class RunHandlers(RunServiceServicer):
         """See the contract."""
         name = parse_name("run", request.name)
         identity = require_call().identity
-        moved = asyncio.Event()
-        subject = f"events.run.{identity.tenant_id}.{name.identifier}"
-        listener = asyncio.create_task(self._listen(subject, moved), name="watch-run")
-        try:
-            sequence = 0
-            last = -1
-            while True:
-                moved.clear()
-                record = await self._runs.get(identity, name.knowledge_base_id, name.identifier)
-                if record.run.sequence != last:
-                    last = record.run.sequence
-                    sequence += 1
-                    yield pb.WatchRunResponse(run=await self._to_wire(record), sequence=sequence)
-                if record.run.state.is_ended:
-                    return
-                # The feed is a view and may have gaps, so the row is also read now and then.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_SECONDS):
-                        await moved.wait()
-                await asyncio.sleep(_MIN_INTERVAL_SECONDS)
-        finally:
-            listener.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await listener
+
+        async def read() -> RunRecord:
+            return await self._runs.get(identity, name.knowledge_base_id, name.identifier)
+
+        states = watch_changes(
+            self._events,
+            f"events.run.{identity.tenant_id}.{name.identifier}",
+            read,
+            mark_of=lambda record: record.run.sequence,
+            has_ended=lambda record: record.run.state.is_ended,
+        )
+        sequence = 0
+        async with contextlib.aclosing(states):
+            async for record in states:
+                sequence += 1
+                yield pb.WatchRunResponse(run=await self._to_wire(record), sequence=sequence)
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
         """See the contract."""
@@ -117,10 +107,6 @@ class RunHandlers(RunServiceServicer):
             return pb.RetryRunResponse(run=await self._to_wire(record), retried_count=count)
 
         return await once(self._idempotency, "RetryRun", request.request_id, request, pb.RetryRunResponse, act)
-
-    async def _listen(self, subject: str, moved: asyncio.Event) -> None:
-        async for _ in self._events.subscribe(subject):
-            moved.set()
 
     async def _to_wire(self, record: RunRecord) -> pb.Run:
         run = record.run

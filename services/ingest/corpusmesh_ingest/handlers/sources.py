@@ -16,11 +16,11 @@ from corpusmesh_core.ports.sources import ConnectorRegistry, SourceSpec, SourceS
 from corpusmesh_core.sources import MAX_KEY_BYTES, PLATFORM_KINDS, kind_of
 from corpusmesh_core.tenancy import Identity, Role
 from corpusmesh_ingest.convert import run_name
-from corpusmesh_ingest.handlers.idempotency import once
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token
 from corpusmesh_ingest.names import ResourceName, parse_name
 from corpusmesh_ingest.syncing.shapes import changed_paths, item_to_wire, merged_spec, source_to_wire, spec_of
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.idempotency import once
 from corpusmesh_runtime.tracing import outgoing_headers
 
 _IDENTIFIER = re.compile(r"[a-z0-9-]{1,63}")
