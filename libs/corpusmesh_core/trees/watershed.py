@@ -1,8 +1,8 @@
 """Sequential watershed: a layer is cut where neighbours are least alike, in one pass over its vectors.
 
 Seed `000_3271a9def2ed8e29.txt`, section 2.4: cosines of neighbours, a percentile of them as threshold, a cap on the
-number of clusters. The bound on the size of a cluster is our own (ADR-0012): vectors that are all alike are never parted
-by a percentile, and a summary of ten thousand children keeps no token of any of them.
+number of clusters. The bound on the size of a cluster is our own (ADR-0012): vectors that are all alike are never
+parted by a percentile, and a summary of ten thousand children keeps no token of any of them.
 """
 
 from typing import Final
