@@ -1,0 +1,99 @@
+"""What a search reads of a node's record, and what it notes of a node that it looked at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.trees.values import CHILDREN, LEAF_COUNT
+
+_MAX_NAMED: Final = 2
+
+
+class NodeOutcome(StrEnum):
+    """What became of a node that a search looked at."""
+
+    FOLLOWED = "followed"
+    """It led to nodes or chunks beneath it."""
+    KEPT = "kept"
+    """It is a hit."""
+    DROPPED = "dropped"
+    """It fits less than others do."""
+    COVERED = "covered"
+    """Better hits say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStep:
+    """A node that a search looked at.
+
+    Attributes:
+        record_id: Its record.
+        layer: Its layer, from 1.
+        similarity: How well it fits the question.
+        outcome: What became of it.
+        led_to: Records that it led to, or that cover it; all of them such as the caller may see.
+    """
+
+    record_id: str
+    layer: int
+    similarity: float
+    outcome: NodeOutcome
+    led_to: tuple[str, ...] = ()
+
+
+def is_node(item: RankedCandidate) -> bool:
+    """Tell whether a candidate is a node of a tree.
+
+    Args:
+        item: The candidate.
+
+    Returns:
+        Whether it is.
+    """
+    return item.candidate.record.kind is RecordKind.TREE_NODE
+
+
+def children_of(record: Record) -> tuple[str, ...]:
+    """Name the records right beneath a node.
+
+    Args:
+        record: The node.
+
+    Returns:
+        Ids of nodes or chunks, in order.
+    """
+    return tuple(record.attributes.get(CHILDREN, "").split())
+
+
+def leaf_count_of(record: Record) -> int:
+    """Say for how many chunks a node stands.
+
+    Args:
+        record: The node.
+
+    Returns:
+        The number, at least that of its links.
+    """
+    counted = record.attributes.get(LEAF_COUNT, "")
+    return max(int(counted) if counted.isascii() and counted.isdigit() else 0, len(record.links))
+
+
+def node_title(record: Record, leaf_titles: Sequence[str]) -> str:
+    """Name what a node speaks of.
+
+    Args:
+        record: The node.
+        leaf_titles: Titles of the chunks beneath it that may be seen, in order.
+
+    Returns:
+        Its own title; for a node of several documents, whose record has none, the first titles of its leaves.
+    """
+    if record.title:
+        return record.title
+    titles = [title for title in dict.fromkeys(leaf_titles) if title]
+    more = len(titles) - _MAX_NAMED
+    named = ", ".join(titles[:_MAX_NAMED])
+    return f"{named} (+{more})" if more > 0 else named
