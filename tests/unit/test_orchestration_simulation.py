@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from corpusmesh_core.orchestration import machine
+from corpusmesh_core.orchestration.transitions import holds, must_stop
 from corpusmesh_core.orchestration.values import (
     HOUSEKEEPING,
     Ack,
@@ -44,6 +45,9 @@ SEED_COUNT = int(os.environ.get("CORPUSMESH_SIMULATION_SEEDS", "2000"))
 RECORDS_PER_PART = 2
 ITEMS_PER_SYNC = 5
 SYNC_RUN = "sync"
+SLICES_PER_TREE = 3
+NODES_PER_SLICE = 2
+FIRST_NODE_ORDINAL = 1000
 ACK_WAIT_SECONDS = 6.0
 HORIZON_SECONDS = 3000.0
 POLICY = Policy(
@@ -104,6 +108,17 @@ class World:
     taken_in: set[int] = field(default_factory=set)
     """Items of the source whose versions were accepted."""
     is_sync_cancelled: bool = False
+    nodes: set[int] = field(default_factory=set)
+    """Ordinals of the tree's nodes that are published."""
+    known_nodes: set[int] = field(default_factory=set)
+    """Ordinals of nodes whose records may be in the index, beside drafts."""
+    drafts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Ordinals that a run has reserved, by slot."""
+    published_trees: list[str] = field(default_factory=list)
+    """Runs that have published the tree, in order."""
+    cancelled_trees: set[str] = field(default_factory=set)
+    is_tree_poison: bool = False
+    is_tree_removed: bool = False
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -211,7 +226,27 @@ class World:
         self.apply(decision)
         return decision
 
-    def complete(self, task_id: str, epoch: int, failures: list[PartFailure], *, goes_on: bool = False) -> Decision:
+    def start_tree(self, run_id: str) -> None:
+        run = Run(run_id, RunKind.TREE, RunState.PENDING, Lane.BULK)
+        self.apply(machine.extend(run, [()], payload={"slice": "0"}))
+
+    def remove_tree(self) -> None:
+        self.nodes = set()
+        self.is_tree_removed = True
+        self.apply(machine.extend(Run("removal", RunKind.TREE_REMOVAL, RunState.PENDING, Lane.BULK), [()]))
+
+    def reserve(self, task: Task, slot: str) -> int | None:
+        """Give the ordinal of a slot; None to a worker that has lost its claim."""
+        current = self.tasks[task.task_id]
+        if not holds(current, task.epoch) or must_stop(self.runs[task.run_id], current):
+            return None
+        slots = self.drafts.setdefault(task.run_id, {})
+        taken = self.known_nodes.union(*(set(run.values()) for run in self.drafts.values()))
+        return slots.setdefault(slot, 1 + max(taken, default=FIRST_NODE_ORDINAL))
+
+    def complete(
+        self, task_id: str, epoch: int, failures: list[PartFailure], advance: Advance | None = None
+    ) -> Decision:
         task = self.tasks[task_id]
         if self.mutation == "no fence" and task.epoch != epoch:
             task = replace(task, epoch=epoch, state=TaskState.RUNNING)
@@ -222,11 +257,19 @@ class World:
             failures=failures,
             now_seconds=self.now,
             policy=POLICY,
-            advance=Advance(goes_on=goes_on),
+            advance=advance,
         )
         self.apply(decision)
         if decision.verdict is Verdict.COMMITTED and task.stage is Stage.PUBLISH:
             self._publish()
+        if (
+            decision.verdict is Verdict.COMMITTED
+            and task.stage is Stage.BUILD_TREE
+            and not (advance or Advance()).goes_on
+        ):
+            self.nodes = set(self.drafts.pop(task.run_id).values())
+            self.known_nodes |= self.nodes
+            self.published_trees.append(task.run_id)
         return decision
 
     def _publish(self) -> None:
@@ -364,6 +407,10 @@ class World:
             return self.fail(task.task_id, task.epoch, kind, "SOMETHING_AWAY")
         if task.stage is Stage.SYNC:
             return (yield from self._sync(task))
+        if task.stage is Stage.BUILD_TREE:
+            return (yield from self._build_tree(task))
+        if task.stage is Stage.SWEEP_TREE:
+            return (yield from self._sweep_tree(task))
         if task.stage is Stage.INDEX:
             for part in task.parts:
                 for position in range(RECORDS_PER_PART):
@@ -389,7 +436,53 @@ class World:
         left = len(self.taken_in) < ITEMS_PER_SYNC
         if self.mutation == "sync without slices":
             left = False
-        return self.complete(task.task_id, task.epoch, [], goes_on=left)
+        return self.complete(task.task_id, task.epoch, [], Advance(goes_on=left))
+
+    def _build_tree(self, task: Task) -> Generator[float, None, Decision]:
+        """Reserve, write, commit, slice by slice; the last one is published with all before it."""
+        place = int(task.payload["slice"])
+        if self.is_tree_poison and place == 1:
+            yield -1.0
+        for node in range(NODES_PER_SLICE):
+            ordinal = self.reserve(task, f"{place}-{node}")
+            if ordinal is None:
+                return self.fail(task.task_id, task.epoch, FailureKind.DEFERRED, "CLAIM_LOST")
+            for position in range(RECORDS_PER_PART):
+                yield 0.02
+                self.write_record(ordinal, position, task.epoch)
+        if place + 1 < SLICES_PER_TREE:
+            advance = Advance({"slice": str(place + 1)}, goes_on=True)
+            return self.complete(task.task_id, task.epoch, [], advance)
+        if any(self.count_records(ordinal) < RECORDS_PER_PART for ordinal in self.drafts.get(task.run_id, {}).values()):
+            return self.fail(task.task_id, task.epoch, FailureKind.TRANSIENT, "RECORDS_MISSING")
+        yield 0.05
+        return self.complete(task.task_id, task.epoch, [])
+
+    def _sweep_tree(self, task: Task) -> Generator[float, None, Decision]:
+        """Remove what is not published; a zombie may write more, so all is looked at again before it is forgotten."""
+        over = [
+            run_id
+            for run_id in self.drafts
+            if self.runs[run_id].state not in (RunState.PENDING, RunState.RUNNING) or self.runs[run_id].error_reason
+        ]
+        left = {ordinal for run_id in over for ordinal in self.drafts[run_id].values()} | self.known_nodes - self.nodes
+        seen = {int(ordinal) for ordinal in task.payload.get("seen", "").split()}
+        if self.mutation == "sweep without a late look":
+            seen = left
+        yield 0.05
+        self.remove_records(sorted(left & seen if seen else left))
+        yield 0.05
+        if left and not seen:
+            payload = {"seen": " ".join(map(str, sorted(left)))}
+            return self.complete(task.task_id, task.epoch, [], Advance(payload, goes_on=True, is_late=True))
+        if holds(self.tasks[task.task_id], task.epoch):
+            self.known_nodes -= left & seen
+            for run_id in over:
+                slots = self.drafts.get(run_id, {})
+                self.drafts[run_id] = {slot: ordinal for slot, ordinal in slots.items() if ordinal not in seen}
+                if not self.drafts[run_id]:
+                    del self.drafts[run_id]
+        return self.complete(task.task_id, task.epoch, [])
 
 
 class Scheduler:
@@ -439,16 +532,36 @@ class Scheduler:
 def user(world: World) -> Steps:
     for run_id in sorted(world.runs):
         yield world.rng.uniform(0.0, 15.0)
-        run = world.runs[run_id]
         if world.rng.random() < 0.4:
-            pending = sum(
-                1
-                for task in world.tasks.values()
-                if task.run_id == run_id and task.state is TaskState.PENDING and task.stage not in HOUSEKEEPING
-            )
-            decision = machine.request_cancel(run, pending_task_count=pending)
-            world.is_sync_cancelled |= run_id == SYNC_RUN and decision.verdict is Verdict.COMMITTED
-            world.apply(decision)
+            cancelled = cancel(world, run_id)
+            world.is_sync_cancelled |= run_id == SYNC_RUN and cancelled
+
+
+def cancel(world: World, run_id: str) -> bool:
+    pending = sum(
+        task.run_id == run_id and task.state is TaskState.PENDING and task.stage not in HOUSEKEEPING
+        for task in world.tasks.values()
+    )
+    run = world.runs[run_id]
+    decision = machine.request_cancel(run, pending_task_count=pending)
+    world.apply(decision)
+    if run.kind is RunKind.TREE and decision.verdict is Verdict.COMMITTED:
+        world.cancelled_trees.add(run_id)
+    return decision.verdict is Verdict.COMMITTED
+
+
+def gardener(world: World) -> Steps:
+    """Has the tree built some times, one after the other, and now and then removed in the end."""
+    for place in range(world.rng.randrange(1, 4)):
+        run_id = f"tree{place}"
+        world.start_tree(run_id)
+        yield world.rng.uniform(0.0, 8.0)
+        if world.rng.random() < 0.4:
+            cancel(world, run_id)
+        while not world.runs[run_id].state.is_ended:
+            yield 1.0
+    if world.rng.random() < 0.3:
+        world.remove_tree()
 
 
 def disaster(world: World) -> Steps:
@@ -483,6 +596,9 @@ def simulate(seed: int, *, mutation: str = "none", sweeper: bool = True) -> list
         scheduler.add(f"worker-{place}", world.worker(f"worker-{place}"), 0.0)
     scheduler.add("relay", world.relay(), 0.0)
     scheduler.add("user", user(world), 0.0)
+    if rng.random() < 0.3:
+        world.is_tree_poison = rng.random() < 0.1
+        scheduler.add("gardener", gardener(world), rng.uniform(0.0, 10.0))
     if sweeper:
         scheduler.add("sweeper", world.sweep(), 1.0)
         scheduler.add("disaster", disaster(world), 0.0)
@@ -534,7 +650,31 @@ def check_runs(world: World) -> list[str]:
         ended = run.succeeded_part_count + run.failed_part_count
         if run.state is not RunState.CANCELLED and ended != run.part_count:
             problems.append(f"{run.run_id} counts {ended} of {run.part_count} parts")
-    return problems + check_sync(world)
+    return problems + check_sync(world) + check_trees(world)
+
+
+def check_trees(world: World) -> list[str]:
+    """What is published is the last tree that was built, whole, and nothing else of any build is left."""
+    problems = []
+    for run in world.runs.values():
+        if run.kind is not RunKind.TREE:
+            continue
+        if (run.state is RunState.CANCELLED) is not (run.run_id in world.cancelled_trees):
+            problems.append(f"{run.run_id} is {run.state}, cancelled: {run.run_id in world.cancelled_trees}")
+        if (run.state is RunState.SUCCEEDED) is not (world.published_trees.count(run.run_id) == 1):
+            problems.append(f"{run.run_id} is {run.state}, published: {run.run_id in world.published_trees}")
+        if run.state is RunState.FAILED and not run.error_reason:
+            problems.append(f"{run.run_id} failed without a reason")
+    shown = SLICES_PER_TREE * NODES_PER_SLICE if world.published_trees and not world.is_tree_removed else 0
+    if len(world.nodes) != shown:
+        problems.append(f"the tree shows {len(world.nodes)} of {shown} nodes")
+    if any(world.count_records(ordinal) != RECORDS_PER_PART for ordinal in world.nodes):
+        problems.append("a published node has lost or doubled records")
+    if left := {key[0] for key in world.index if key[0] > FIRST_NODE_ORDINAL} - world.nodes:
+        problems.append(f"builds left records of {sorted(left)}")
+    if world.drafts:
+        problems.append(f"drafts of {sorted(world.drafts)} are left")
+    return problems
 
 
 def check_sync(world: World) -> list[str]:
@@ -592,7 +732,15 @@ def test_reclaiming_the_same_message_is_safe_while_the_fenced_do_not_acknowledge
 
 
 @pytest.mark.parametrize(
-    "mutation", ["ack before work", "reclaim, ack when fenced", "no fence", "server ids", "sync without slices"]
+    "mutation",
+    [
+        "ack before work",
+        "reclaim, ack when fenced",
+        "no fence",
+        "server ids",
+        "sync without slices",
+        "sweep without a late look",
+    ],
 )
 def test_checker_catches_a_broken_rule(mutation: str) -> None:
     def run(seed: int) -> list[str]:

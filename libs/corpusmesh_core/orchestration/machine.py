@@ -37,6 +37,7 @@ from corpusmesh_core.orchestration.values import (
     PartFailure,
     Policy,
     Run,
+    RunKind,
     RunState,
     Stage,
     Task,
@@ -186,16 +187,17 @@ def complete(
     passed = dict(run.passed)
     for stage in (task.stage, *advance.skips):
         passed[stage] = passed.get(stage, 0) + len(survivors)
+    if task.stage is Stage.BUILD_TREE and not advance.goes_on:
+        passed[task.stage] = 1
     run = replace(closing(run, task), passed=passed)
     if lost:
         run, more = fail_parts(run, task, lost)
         effects.extend(more)
     done = replace(task, state=TaskState.DONE, error_reason="", error_message="")
-    payload = dict(advance.payload)
     if advance.goes_on:
-        run, more = continue_task(run, done, payload)
+        run, more = continue_task(run, done, now_seconds, policy, advance)
         effects.extend(more)
-    elif survivors:
+    elif survivors or task.stage is Stage.BUILD_TREE:
         run, more = pass_on(run, done, survivors, now_seconds, policy, advance)
         effects.extend(more)
     run, ending = settle(run, done)
@@ -303,6 +305,9 @@ def request_cancel(run: Run, *, pending_task_count: int) -> Decision:
         cancelled.
     """
     if run.state.is_ended or run.state is RunState.CANCELLING or run.kind not in CANCELLABLE:
+        return Decision(Verdict.OBSOLETE, run, None)
+    if run.kind is RunKind.TREE and (run.passed.get(Stage.BUILD_TREE) or run.error_reason):
+        # The tree is published, or given up: what is left to do is to tidy up.
         return Decision(Verdict.OBSOLETE, run, None)
     run = replace(
         run,

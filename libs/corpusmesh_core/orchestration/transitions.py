@@ -28,6 +28,8 @@ from corpusmesh_core.orchestration.values import (
 from corpusmesh_core.tenancy.values import VersionState
 
 _CANCEL = "cancel"
+_LATE = "-late"
+"""Ends the batch of a sweep's second look."""
 SCOPE = "scope"
 """Payload of CLEANUP and the VERIFY after it: how much is removed."""
 SCOPE_RUN = "run"
@@ -138,15 +140,26 @@ def pass_on(
         payload = dict(task.payload)
     task = new_task(run, task.batch, following, survivors, epoch=task.epoch, not_before=due, payload=payload)
     effects.append(Dispatch(task, is_new=True))
-    return replace(run, open_task_count=run.open_task_count + (1 if counts(run, following) else 0)), effects
+    return replace(run, open_task_count=run.open_task_count + int(counts(run, task))), effects
 
 
-def continue_task(run: Run, task: Task, payload: dict[str, str] | None) -> tuple[Run, list[Effect]]:
-    """Create another task of the same stage and parts: the work is longer than a task may be."""
+def continue_task(
+    run: Run, task: Task, now_seconds: float, policy: Policy, advance: Advance
+) -> tuple[Run, list[Effect]]:
+    """Create another task of the same stage and parts: the work is longer than a task may be, or wants a late look."""
+    is_late = advance.is_late or task.batch.endswith(_LATE)
     following = new_task(
-        run, str(run.batch_count), task.stage, task.parts, epoch=task.epoch, payload=payload or dict(task.payload)
+        run,
+        f"{run.batch_count}{_LATE if is_late else ''}",
+        task.stage,
+        task.parts,
+        epoch=task.epoch,
+        not_before=now_seconds + policy.verify_delay_seconds if advance.is_late else 0.0,
+        payload=dict(advance.payload) or dict(task.payload),
     )
-    run = replace(run, batch_count=run.batch_count + 1, open_task_count=run.open_task_count + 1)
+    run = replace(
+        run, batch_count=run.batch_count + 1, open_task_count=run.open_task_count + int(counts(run, following))
+    )
     return run, [Dispatch(following, is_new=True)]
 
 
@@ -190,7 +203,7 @@ def _split(run: Run, task: Task, now_seconds: float, policy: Policy) -> Decision
         )
         effects.append(Dispatch(replace(child, attempt=attempt, deferral_count=task.deferral_count), is_new=True))
     run = closing(run, task)
-    if counts(run, task.stage):
+    if counts(run, task):
         run = replace(run, open_task_count=run.open_task_count + len(effects))
     return Decision(Verdict.SPLIT, run, replace(task, state=TaskState.SPLIT), tuple(effects))
 
@@ -200,9 +213,15 @@ def exhaust(run: Run, task: Task) -> Decision:
     failed = replace(task, state=TaskState.FAILED)
     effects: list[Effect] = [DeadLetter(failed, task.error_reason, task.error_message)]
     run = closing(run, task)
-    if task.stage in HOUSEKEEPING or task.stage in PARTLESS:
+    if task.stage is Stage.SWEEP_TREE and run.kind is RunKind.TREE:
+        # The build is what was asked for; what a sweep leaves is found by the next one.
+        pass
+    elif task.stage in HOUSEKEEPING or task.stage in PARTLESS:
         # No version can carry the reason.
         run = replace(run, error_reason=task.error_reason, error_message=task.error_message)
+        if task.stage is Stage.BUILD_TREE:
+            run, more = _sweep(run, task)
+            effects.extend(more)
     else:
         failures = tuple(PartFailure(part, task.error_reason, task.error_message) for part in task.parts)
         run, more = fail_parts(run, task, failures)
@@ -224,6 +243,11 @@ def settle(run: Run, task: Task | None) -> tuple[Run, tuple[Effect, ...]]:
         return replace(run, state=RunState.CANCELLED), ()
     if run.open_task_count > 0 or run.accepts_until_seconds > 0.0:
         return run, ()
+    if run.state is RunState.CANCELLING and run.kind is RunKind.TREE:
+        if task is not None and task.stage is Stage.SWEEP_TREE:
+            return replace(run, state=RunState.CANCELLED), ()
+        run, more = _sweep(run, task)
+        return run, tuple(more)
     if run.state is RunState.CANCELLING and run.pipeline[0] in PARTLESS:
         # It has written nothing under its own name; what it had accepted are runs of their own.
         return replace(run, state=RunState.CANCELLED), ()
@@ -239,13 +263,22 @@ def settle(run: Run, task: Task | None) -> tuple[Run, tuple[Effect, ...]]:
 
 def closing(run: Run, task: Task) -> Run:
     """Count a task as over."""
-    open_task_count = run.open_task_count - (1 if counts(run, task.stage) else 0)
-    return replace(run, open_task_count=open_task_count, sequence=run.sequence + 1)
+    return replace(run, open_task_count=run.open_task_count - int(counts(run, task)), sequence=run.sequence + 1)
 
 
-def counts(run: Run, stage: Stage) -> bool:
-    """Tell whether a run waits for a stage; not for the second look at what an ingest run left behind."""
-    return stage is not Stage.VERIFY or run.kind is RunKind.PURGE
+def counts(run: Run, task: Task) -> bool:
+    """Tell whether a run waits for a task; not for the second look at what it left behind."""
+    if task.stage is Stage.SWEEP_TREE:
+        return not task.batch.endswith(_LATE)
+    return task.stage is not Stage.VERIFY or run.kind is RunKind.PURGE
+
+
+def _sweep(run: Run, task: Task | None) -> tuple[Run, list[Effect]]:
+    """Have removed what a build wrote that is not published."""
+    epoch = task.epoch if task is not None else 0
+    payload = dict(task.payload) if task is not None else {}
+    sweep = new_task(run, _CANCEL, Stage.SWEEP_TREE, (), epoch=epoch, payload=payload)
+    return replace(run, open_task_count=run.open_task_count + 1), [Dispatch(sweep, is_new=True)]
 
 
 def fail_parts(run: Run, task: Task, failures: Sequence[PartFailure]) -> tuple[Run, list[Effect]]:

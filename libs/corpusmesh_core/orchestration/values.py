@@ -42,6 +42,9 @@ class RunKind(StrEnum):
     PURGE = "purge"
     SYNC = "sync"
     TREE = "tree"
+    """Brings the tree of a knowledge base up to date."""
+    TREE_REMOVAL = "tree_removal"
+    """Removes a tree that was withdrawn."""
 
 
 class RunState(StrEnum):
@@ -81,6 +84,7 @@ PIPELINES: Mapping[RunKind, tuple[Stage, ...]] = {
     RunKind.PURGE: (Stage.PURGE, Stage.VERIFY),
     RunKind.SYNC: (Stage.SYNC,),
     RunKind.TREE: (Stage.BUILD_TREE, Stage.SWEEP_TREE),
+    RunKind.TREE_REMOVAL: (Stage.SWEEP_TREE,),
 }
 """Stages of each kind of run in order; a new stage or kind is a line here and a handler."""
 
@@ -152,7 +156,7 @@ class Run:
         accepts_until_seconds: Until when more parts may be added, by the database's clock; 0 if no more come. The
             run does not end before.
         open_task_count: Tasks that are pending or running.
-        passed: Parts that have passed each stage, by stage.
+        passed: Parts that have passed each stage, by stage; 1 for the stage that builds a tree, which has no parts.
         failed_part_count: Parts that ended with a reason.
         retry_count: How often failed parts were started again.
         hold_publish: Whether versions are left ready but unpublished.
@@ -257,11 +261,14 @@ class Advance:
     Attributes:
         payload: Values for the next stage.
         goes_on: Whether the stage has done a slice of its work and wants another task of the same stage.
+        is_late: Whether that other task is a second look: it begins when every worker that was thought dead has ended
+            (`Policy.verify_delay_seconds`), and the run does not wait for it.
         skips: Stages behind this one that have nothing to do for these parts; they count as passed.
     """
 
     payload: Mapping[str, str] = field(default_factory=dict)
     goes_on: bool = False
+    is_late: bool = False
     skips: frozenset[Stage] = frozenset()
 
 

@@ -161,6 +161,7 @@ class StageOutcome:
             others of the knowledge base that wait).
         payload: Values for the next stage.
         goes_on: Whether more of the same work is left than one task may do; another task of the stage follows.
+        is_late: Whether that task is a second look, see `Advance`.
         skips: Stages that have nothing to do for the parts that go on.
         build: For the last task of a build: what becomes visible and what is withdrawn, in the same transaction.
     """
@@ -170,6 +171,7 @@ class StageOutcome:
     publishable: tuple[int, ...] = ()
     payload: Mapping[str, str] = field(default_factory=dict)
     goes_on: bool = False
+    is_late: bool = False
     skips: frozenset[Stage] = frozenset()
     build: BuildChange | None = None
 

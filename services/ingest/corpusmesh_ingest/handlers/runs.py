@@ -23,6 +23,7 @@ _KINDS = {
     RunKind.PURGE: pb.Run.KIND_PURGE,
     RunKind.SYNC: pb.Run.KIND_SYNC,
     RunKind.TREE: pb.Run.KIND_TREE,
+    RunKind.TREE_REMOVAL: pb.Run.KIND_TREE,
 }
 _STATES = {
     RunState.PENDING: pb.Run.STATE_PENDING,
