@@ -234,7 +234,17 @@ async def test_nodes_of_trees_are_found_by_layer_by_tree_and_only_with_all_their
     assert await found(every, (1,), ("f1", "f2", "c1")) == "f1"
     assert await found(some, (1, 2), None) == "d1 f1 f2"
     assert await found(some, None, None) == "c1 c2 d1 f1 f2"
-    for layers, visibility, expected in (((1,), every, 3), ((1,), some, 2), ((9,), every, 0), (None, some, 5)):
+    linked = replace(_node("top", 3, 1, (1,), 16, "doc"), links=("c1", "c2"))
+    await index.write(tenant_id, _SPACE.space_id, [linked], epoch=1, timeout_seconds=_SECONDS)
+    await index.refresh(tenant_id, _SPACE.space_id, timeout_seconds=_SECONDS)
+    named = RecallRequest(analyze_query("alpha layer"), None, every, ("kb",), linking_to=("c2", "c3"))
+    few = RecallRequest(
+        analyze_query("alpha layer"), None, every, ("kb",), record_ids=("c1", "d1", "f1", "c2"), given_count=2
+    )
+    above, best = await index.search(tenant_id, _SPACE.space_id, [named, few], timeout_seconds=_SECONDS)
+    assert [item.record.record_id for item in above.items] == ["top"]
+    assert sorted(item.record.record_id for item in best.items) == ["d1", "f1"], "those that hold both words"
+    for layers, visibility, expected in (((1,), every, 3), ((1,), some, 2), ((9,), every, 0), (None, some, 6)):
         selection = RecordSelection(visibility=visibility, layers=layers)
         assert await index.count(tenant_id, _SPACE.space_id, selection, timeout_seconds=_SECONDS) == expected
 
@@ -251,7 +261,7 @@ async def test_nodes_of_trees_are_found_by_layer_by_tree_and_only_with_all_their
         return [record.record_id for record in records]
 
     nodes = _all_visible(RecordKind.TREE_NODE)
-    assert await scanned(nodes, document_ids=("doc",)) == ["f1", "f2"]
+    assert await scanned(nodes, document_ids=("doc",)) == ["f1", "f2", "top"]
     assert await scanned(nodes, publishers=(Ordinal(7), Ordinal(9))) == ["d1", "d3"]
     assert await scanned(some, publishers=(Ordinal(7), Ordinal(9))) == ["d1"]
     assert await scanned(nodes, publishers=()) == []

@@ -61,11 +61,11 @@ def recall_legs(request: RecallRequest, *, timeout_milliseconds: int) -> list[tu
     if request.reference is not None:
         asked = request.reference.terms
         scoring = None if asked.is_empty else lexical_query(asked, proximity=matching.proximity)
-    if request.record_ids is not None:
-        given = {"bool": {"filter": [{"ids": {"values": list(request.record_ids)}}, *filters]}}
+    if (named := _named(request)) is not None:
+        given: Query = {"bool": {"filter": [named, *filters]}}
         if scoring is not None:
             given["bool"]["should"] = [scoring]
-        return [(_GIVEN_LEG, {**common, "size": len(request.record_ids), "query": given})]
+        return [(_GIVEN_LEG, {**common, "size": _given_count(request), "query": given})]
     if request.titles is not None:
         titled: Query = {"query": {"bool": {"must": [titles_query(request.titles)], "filter": filters}}}
         return [(_TITLE_LEG, {**common, **titled, **({} if scoring is None else _rescored(scoring, request.window))})]
@@ -99,6 +99,19 @@ def _filters(request: RecallRequest) -> list[Query]:
     if request.layers is not None:
         filters.append(layers_query(request.layers))
     return filters
+
+
+def _named(request: RecallRequest) -> Query | None:
+    """Name the records that are only scored; None where records are recalled."""
+    if request.record_ids is not None:
+        return {"ids": {"values": list(request.record_ids)}}
+    return None if request.linking_to is None else terms_query("links", request.linking_to)
+
+
+def _given_count(request: RecallRequest) -> int:
+    if request.record_ids is None:
+        return request.window
+    return len(request.record_ids) if request.given_count is None else min(request.given_count, len(request.record_ids))
 
 
 def _plain(vector: NDArray[np.float32] | None) -> list[float] | None:
@@ -139,7 +152,8 @@ def check_bounds(request: RecallRequest) -> None:
     Raises:
         InvalidArgumentError: WINDOW_INVALID or TOO_MANY_TITLES.
     """
-    if not 1 <= request.window <= MAX_WINDOW or len(request.record_ids or ()) > MAX_WINDOW:
+    named_count = max(len(request.record_ids or ()), len(request.linking_to or ()))
+    if not 1 <= request.window <= MAX_WINDOW or named_count > MAX_WINDOW:
         raise InvalidArgumentError(
             "WINDOW_INVALID",
             f"window must be within 1..{MAX_WINDOW}, for given records too",
@@ -162,7 +176,7 @@ def finds_something(request: RecallRequest) -> bool:
         Whether it searches for something, in something that may be seen.
     """
     has_text = not request.terms.is_empty or request.query_vector is not None
-    for named in (request.record_ids, request.titles):
+    for named in (request.record_ids, request.linking_to, request.titles):
         if named is not None:
             has_text = bool(named)
     return has_text and not request.visibility.matches_nothing and bool(request.knowledge_base_ids)

@@ -122,6 +122,9 @@ class RecallRequest:
         matching: How its words are matched.
         record_ids: Score these records, at most MAX_WINDOW of them, instead of recalling any; those that the filters do
             not let pass are left out. None to recall.
+        given_count: Most of `record_ids` that come back, those with the highest score by words; None for all.
+        linking_to: Score the records that point at one of these (`Record.links`) instead of recalling any, at most
+            MAX_WINDOW of them and `window` records. None to recall.
         titles: Recall the records whose title or headings hold one of these, each as its fine terms side by side, at
             most MAX_TITLES of them; the text's terms and vector score them. None to recall by the text.
         layers: Only nodes of trees on these layers; None for any record.
@@ -137,6 +140,8 @@ class RecallRequest:
     reference: Reference | None = None
     matching: WordMatching = WordMatching()
     record_ids: tuple[str, ...] | None = None
+    given_count: int | None = None
+    linking_to: tuple[str, ...] | None = None
     titles: tuple[tuple[str, ...], ...] | None = None
     layers: tuple[int, ...] | None = None
 

@@ -2,7 +2,7 @@
 
 A node and its own leaves say the same in fewer and in more words, so that at most one of them is worth its tokens:
 
-* a node that does not fit clearly better than one of its leaves gives way to that leaf: the question is about one place;
+* a node that does not fit clearly better than one of its leaves gives way to it: the question is about one place;
 * so does a node most of whose leaves are better hits already, and one that speaks of what a better node speaks of;
 * a leaf whose words a kept node holds already gives way to the node.
 
@@ -34,8 +34,8 @@ class CollapseSettings:
 
     Attributes:
         margin: What a node's similarity must be above that of its best leaf to be kept.
-        covered_share: Share of a node's leaves among better hits, or of the leaves of the smaller of two nodes that both
-            have, from which a node says nothing new.
+        covered_share: Share of a node's leaves among better hits, or of the leaves of the smaller of two nodes that
+            both have, from which a node says nothing new.
         quoted_share: Share of a leaf's terms that a kept node must hold for the leaf to give way.
         lead_penalty: What is taken from a node's similarity where it lifts leaves.
         lead_share: Share of the difference that the best leaf beneath it gains.
