@@ -8,8 +8,8 @@ from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as pb
 from corpusmesh_client.knowledge_base_settings import settings_from_plain, settings_to_plain
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.retrievals import LedgerSection
-from corpusmesh_ingest.convert import config_hash
 from corpusmesh_ingest.convert_knowledge_bases import changed_config, config_of
+from corpusmesh_runtime.config_hash import config_hash
 
 LEDGER = {"enabled": True, "retention_days": 7}
 GATE = {"golden_set": "g", "measure": "ndcg_at_10", "minimum": 0.0, "max_drop": 0.02}

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 
-from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
+from corpusmesh_core.trees.settings import SummaryMethod, TreeMethod, TreeSettings
 from corpusmesh_core.trees.values import KEY_BYTES
 
 
@@ -39,3 +39,28 @@ def node_key(fingerprint: bytes, children: Sequence[bytes], title: str = "") -> 
     for child in children:
         digest.update(child)
     return digest.digest()
+
+
+def tree_fingerprint(settings: TreeSettings) -> bytes:
+    """Digest what decides a tree besides its leaves and the language model: equal for settings that make the same.
+
+    What it may cost is no part of it, nor whether it follows by itself.
+
+    Args:
+        settings: The settings.
+
+    Returns:
+        KEY_BYTES bytes.
+    """
+    parts: list[object] = [
+        settings.scope,
+        settings.method,
+        settings.clustering_threshold,
+        settings.clustering_ratio,
+        settings.small_layer_size,
+        settings.max_cluster_size,
+        summary_fingerprint(settings, "").hex(),
+    ]
+    if settings.method is TreeMethod.MIXTURE:
+        parts.append(settings.random_seed)
+    return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=KEY_BYTES).digest()

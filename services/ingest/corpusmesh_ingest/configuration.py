@@ -5,8 +5,6 @@ The configuration is JSON: `{"chunking": {…}, "parsing": {…}, "enrichment": 
 defaults. Handlers check a configuration when it is set, so that a run never meets a bad one.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,15 +20,13 @@ from corpusmesh_core.ports.parsing import PARSER_REVISION, ParseLimits, ParseOpt
 from corpusmesh_core.ports.retrievals import LEDGER, LedgerSection
 from corpusmesh_core.ranking.features import MAX_PAGE_RANK
 from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
+from corpusmesh_runtime.config_hash import RANKING, digest
 from corpusmesh_runtime.retrieval_plans import RETRIEVAL, make_plan
 
 CHUNKING: Final = "chunking"
 PARSING: Final = "parsing"
 ENRICHMENT: Final = "enrichment"
 METADATA_SCHEMA: Final = "metadata_schema"
-RANKING: Final = "ranking"
-OF_SEARCHES: Final = frozenset({RETRIEVAL, RANKING, LEDGER, PUBLISH_GATE})
-"""Sections that do not decide what becomes of a document: a change of them makes no version outdated."""
 
 MIN_DOTS_PER_INCH: Final = 36
 MAX_DOTS_PER_INCH: Final = 300
@@ -348,16 +344,3 @@ def at_field(path: str, *, without: str = "") -> Iterator[None]:
         inner = (error.field or "").removeprefix(without)
         error.field = f"{path}.{inner}" if inner else path
         raise
-
-
-def digest(value: object) -> str:
-    """Digest JSON values.
-
-    Args:
-        value: What `json.dumps` takes.
-
-    Returns:
-        Sixteen hexadecimal digits, the same for equal values.
-    """
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

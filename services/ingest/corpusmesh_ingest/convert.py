@@ -16,7 +16,6 @@ from corpusmesh_core.tenancy import (
     VersionRow,
     VersionState,
 )
-from corpusmesh_ingest.configuration import OF_SEARCHES, digest
 from corpusmesh_ingest.own_settings import put_own_settings
 from corpusmesh_runtime.status import to_status
 
@@ -46,18 +45,6 @@ def timestamp(moment: datetime | None) -> Timestamp | None:
     stamp = Timestamp()
     stamp.FromDatetime(moment)
     return stamp
-
-
-def config_hash(config: Mapping[str, object]) -> str:
-    """Digest the part of a configuration that decides what a document becomes.
-
-    Args:
-        config: A knowledge base's configuration.
-
-    Returns:
-        Hexadecimal digest; two versions of the same bytes and digest are the same.
-    """
-    return digest({name: section for name, section in config.items() if name not in OF_SEARCHES})
 
 
 def document_to_wire(row: DocumentRow, acl: Sequence[AclEntry] | None) -> document_pb.Document:

@@ -8,17 +8,16 @@ from corpusmesh.ingest.v1 import document_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.embedding import Embedder
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
-from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult, RunStore
+from corpusmesh_core.ports.runs import Derivation, IngestResult, RunStore
 from corpusmesh_core.tenancy import Access, KnowledgeBase, VersionRow
-from corpusmesh_ingest.convert import config_hash, name_prefix_of, run_name, version_name
+from corpusmesh_ingest.convert import name_prefix_of, run_name, version_name
 from corpusmesh_ingest.handlers.paging import make_page_token, read_page_token
 from corpusmesh_ingest.names import parse_name
 from corpusmesh_ingest.own_settings import own_config_of
 from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_runtime.context import require_call
-from corpusmesh_runtime.tracing import outgoing_headers
+from corpusmesh_runtime.version_runs import GROUP_DOCUMENTS, VersionRuns
 
-_GROUP_DOCUMENTS = 64
 _MAX_RELISTS = 3
 
 
@@ -53,6 +52,7 @@ class Reprocessor:
             dependencies: What it stands on.
         """
         self._stores = dependencies
+        self._versions = VersionRuns(dependencies.runs, dependencies.documents)
 
     async def derive(
         self,
@@ -79,20 +79,14 @@ class Reprocessor:
         Returns:
             The run and its versions.
         """
-        call = require_call()
-        return await self._stores.runs.derive(
-            call.identity,
-            knowledge_base.knowledge_base_id,
+        return await self._versions.derive(
+            knowledge_base,
             derivations,
-            IngestOptions(
-                run_id=run_id,
-                request_id=request_id,
-                is_interactive=is_interactive,
-                hold_publish=hold_publish,
-                is_last=is_last,
-                config_hash=config_hash(knowledge_base.config),
-                headers={**outgoing_headers(), "request_id": call.request_id},
-            ),
+            request_id=request_id,
+            hold_publish=hold_publish,
+            is_interactive=is_interactive,
+            run_id=run_id,
+            is_last=is_last,
         )
 
     async def made_by(self, knowledge_base_id: str, request_id: str) -> Sequence[VersionRow]:
@@ -169,7 +163,7 @@ class Reprocessor:
         run_id, count = "", 0
         document_ids = await self._list(knowledge_base, after, prefix)
         while document_ids:
-            group, following = document_ids[:_GROUP_DOCUMENTS], document_ids[_GROUP_DOCUMENTS:]
+            group, following = document_ids[:GROUP_DOCUMENTS], document_ids[GROUP_DOCUMENTS:]
             is_last = not following or count + len(group) >= self._stores.max_documents
             result = await self._derive_group(
                 knowledge_base, group, derivation, request, run_id=run_id, is_last=is_last, after=after, prefix=prefix
@@ -178,7 +172,7 @@ class Reprocessor:
             if is_last:
                 break
             document_ids = await self._list(knowledge_base, after, prefix)
-        more = bool(document_ids[_GROUP_DOCUMENTS:])
+        more = bool(document_ids[GROUP_DOCUMENTS:])
         return pb.ReprocessKnowledgeBaseResponse(
             run=run_name(name.knowledge_base_id, run_id) if run_id else "",
             document_count=count,
@@ -231,7 +225,7 @@ class Reprocessor:
             require_call().identity,
             knowledge_base.knowledge_base_id,
             after,
-            _GROUP_DOCUMENTS + 1,
+            GROUP_DOCUMENTS + 1,
             name_prefix=prefix,
         )
         return [row.document_id for row in rows]

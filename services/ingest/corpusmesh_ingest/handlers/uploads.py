@@ -15,8 +15,9 @@ from corpusmesh_core.ports.runs import IngestOptions, RunStore
 from corpusmesh_core.tenancy import DuplicatePolicy, KnowledgeBase, Upload, document_id_for_name
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_ingest.configuration import metadata_schema_of
-from corpusmesh_ingest.convert import acl_of, config_hash, display_name_of, metadata_values, version_name
+from corpusmesh_ingest.convert import acl_of, display_name_of, metadata_values, version_name
 from corpusmesh_ingest.sealing import PasswordSealer
+from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.status import to_status
 from corpusmesh_runtime.tracing import outgoing_headers

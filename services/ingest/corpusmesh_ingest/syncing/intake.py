@@ -14,7 +14,7 @@ from corpusmesh_core.ports.runs import IngestOptions, IngestResult, RunStore
 from corpusmesh_core.ports.sources import Connector, ItemUpdate
 from corpusmesh_core.sources import FailedItem, ItemChange, ItemState, KnownItem, SourceItem, item_document_id
 from corpusmesh_core.tenancy import AclEntry, Identity, KnowledgeBase, Upload
-from corpusmesh_ingest.convert import config_hash
+from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.worker import TaskContext
 
 _GROUP_DOCUMENTS = 64
