@@ -55,8 +55,10 @@ async def _fill_every_table(metadata: Metadata, tenant_id: str) -> None:
         )
         statements = (
             "INSERT INTO corpusmesh.snapshots VALUES ($1, $2, 77, 0, '', 'publish', 'x')",
-            "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, ordinal, state, sources)"
-            " VALUES ($1, 'b', $2, 'tree', 9999, 'ready', '')",
+            "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, state)"
+            " VALUES ($1, 'b', $2, 'tree', 'ready')",
+            "INSERT INTO corpusmesh.build_drafts (tenant_id, build_id, run_id, slot, first_ordinal, ordinal_count)"
+            " SELECT tenant_id, build_id, $2, '1', 9999, 1 FROM corpusmesh.builds WHERE tenant_id = $1",
             "INSERT INTO corpusmesh.sources (tenant_id, knowledge_base_id, source_id, kind, display_name, place,"
             " owner_user_id) VALUES ($1, $2, 's', 'web', 's', '{}', 'u')",
             "INSERT INTO corpusmesh.source_items (tenant_id, knowledge_base_id, source_id, key, display_name, state)"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pyroaring import BitMap
 
 from corpusmesh_adapters.postgres import (
     PostgresAuditLog,
@@ -32,6 +33,7 @@ from corpusmesh_core.ports.metadata import KnowledgeBaseChange
 from corpusmesh_core.ports.runs import IngestOptions
 from corpusmesh_core.tenancy import Access, Identity, Role, Scope
 from corpusmesh_core.tenancy.keys import make_key, parse_key
+from corpusmesh_core.tenancy.publishing import dump_bitmap
 from corpusmesh_core.tenancy.values import AclEntry, DuplicatePolicy, Permission, VersionState
 from corpusmesh_core.tenancy.visibility import FilterCondition, FilterOperator, MetadataFilter, visible_bitmap
 from tests.support.metadata import POSTGRES_DSN, Metadata, fresh_metadata, member, upload
@@ -374,13 +376,13 @@ async def add_build(metadata: Metadata, owner: Identity, kb: str, kind: str) -> 
     async with metadata.database.tenant(owner.tenant_id) as connection:
         ordinal = await allocate_ordinals(connection, owner.tenant_id, 1)
         await connection.execute(
-            "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, ordinal, state, sources)"
-            " VALUES ($1, $2, $3, $4, $5, 'ready', '')",
+            "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, state, ordinals)"
+            " VALUES ($1, $2, $3, $4, 'ready', $5)",
             owner.tenant_id,
             f"{kb}-{ordinal}",
             kb,
             kind,
-            ordinal,
+            dump_bitmap(BitMap([ordinal])),
         )
     await metadata.snapshots.change(owner.tenant_id, kb, add=[ordinal], remove=[], created_by="run")
     return ordinal
@@ -407,14 +409,14 @@ async def test_build_that_was_purged_comes_back_by_no_rollback_and_no_earlier_sn
     await metadata.work_off(owner.tenant_id)
     old = await add_build(metadata, owner, "kb", "tree")
     earlier = (await metadata.snapshots.visibility_inputs(owner, "kb")).snapshot_id
-    new = await add_build(metadata, owner, "kb", "tree")
+    new = await add_build(metadata, owner, "kb", "graph")
     await metadata.snapshots.change(owner.tenant_id, "kb", add=[], remove=[old], created_by="run")
     version = result.versions[0].ordinal
     as_of = await metadata.snapshots.visibility_inputs(owner, "kb", snapshot_id=earlier)
     assert set(visible_bitmap(as_of)) == {version, old}
     async with metadata.database.tenant(owner.tenant_id) as connection:
         await connection.execute(
-            "UPDATE corpusmesh.builds SET state = 'purged' WHERE tenant_id = $1 AND ordinal = $2", owner.tenant_id, old
+            "UPDATE corpusmesh.builds SET state = 'deleting' WHERE tenant_id = $1 AND kind = 'tree'", owner.tenant_id
         )
     as_of = await metadata.snapshots.visibility_inputs(owner, "kb", snapshot_id=earlier)
     assert set(visible_bitmap(as_of)) == {version}
@@ -679,7 +681,7 @@ async def test_version_states_follow_the_stages(metadata: Metadata) -> None:
     await metadata.knowledge_base(owner)
     result = await metadata.ingest(owner, "kb", [upload("a.txt")])
     states = [result.versions[0].state]
-    for _ in range(6):
+    for _ in range(7):
         for message in await metadata.due_messages(owner.tenant_id):
             await metadata.finish(await metadata.claim(message))
         states.append(
@@ -687,5 +689,5 @@ async def test_version_states_follow_the_stages(metadata: Metadata) -> None:
         )
     assert states == [
         VersionState.PENDING, VersionState.CHUNKING, VersionState.ENRICHING, VersionState.EMBEDDING,
-        VersionState.INDEXING, VersionState.READY, VersionState.READY,
+        VersionState.SUMMARIZING, VersionState.INDEXING, VersionState.READY, VersionState.READY,
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from corpusmesh_adapters.postgres.builds import remove_builds
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.erasure import erase_made_of
 from corpusmesh_adapters.postgres.guards import VISIBLE_DOCUMENT, require_knowledge_base
@@ -119,6 +120,12 @@ class PostgresKnowledgeBaseStore:
                 identity.tenant_id,
                 list(knowledge_base_ids),
             )
+            builds = await connection.fetch(
+                "SELECT ordinals FROM corpusmesh.builds WHERE tenant_id = $1 AND knowledge_base_id = ANY ($2)",
+                identity.tenant_id,
+                list(knowledge_base_ids),
+            )
+            nodes = load_bitmap(b"").union(*(load_bitmap(row["ordinals"]) for row in builds))
             unbound = [base.knowledge_base_id for base in found if sees_every_document(identity, base.owner_user_id)]
             condition = VISIBLE_DOCUMENT.format(
                 all="d.knowledge_base_id = ANY ($4::text[])", user="$5::text", groups="$6::text[]"
@@ -132,7 +139,7 @@ class PostgresKnowledgeBaseStore:
                 f" WHERE d.tenant_id = $1 AND d.knowledge_base_id = ANY ($2) AND {condition} GROUP BY 1",
                 identity.tenant_id,
                 list(knowledge_base_ids),
-                [ordinal for row in published for ordinal in load_bitmap(row["ordinals"]).to_array()],
+                [ordinal for row in published for ordinal in load_bitmap(row["ordinals"]) - nodes],
                 unbound,
                 identity.user_id,
                 list(identity.groups),
@@ -245,8 +252,6 @@ class PostgresKnowledgeBaseStore:
                 "tag_sets",
                 "sources",
                 "golden_sets",
-                # Their records go with those of the versions that they were made of.
-                "builds",
             ):
                 await connection.execute(
                     f"DELETE FROM corpusmesh.{table} WHERE tenant_id = $1 AND knowledge_base_id = $2",  # noqa: S608
@@ -262,6 +267,7 @@ class PostgresKnowledgeBaseStore:
             )
             ordinals = [row["ordinal"] for row in rows]
             await erase_made_of(connection, identity.tenant_id, ordinals)
+            await remove_builds(connection, identity.tenant_id, knowledge_base_id, identity.user_id)
             # Those that found nothing name no source.
             await connection.execute(
                 "DELETE FROM corpusmesh.retrievals WHERE tenant_id = $1 AND knowledge_base_ids @> ARRAY[$2::text]",

@@ -10,6 +10,8 @@ from corpusmesh_core.tenancy.publishing import VersionRef, load_bitmap, plan_pub
 
 KEPT_SNAPSHOT_COUNT = 200
 """Snapshots of a knowledge base that can be returned to; of the steps of one run the last one counts alone."""
+BUILD_REASON = "build"
+"""Reason of a snapshot that differs from the one before in ordinals of builds alone."""
 KEPT_STEP_SECONDS = 900
 """How long every step of a run is kept, for readers who turn its pages."""
 
@@ -98,7 +100,8 @@ async def change_snapshot(
         KEPT_STEP_SECONDS,
     )
     added = load_bitmap(ordinals) - load_bitmap(current.ordinals)
-    if added:
+    # Of builds there may be hundreds of thousands, and nothing was found in them.
+    if added and reason != BUILD_REASON:
         await set_extracted_metadata(connection, tenant_id, added.to_array().tolist())
     body = {
         "tenant_id": tenant_id,

@@ -27,6 +27,9 @@ from corpusmesh_core.tenancy.access import Access, may_access, run_not_found
 from corpusmesh_core.tenancy.identity import Identity
 from corpusmesh_core.tenancy.values import KnowledgeBase, Upload, VersionRow
 
+_FOR_EDITORS = frozenset({RunKind.SYNC, RunKind.TREE, RunKind.TREE_REMOVAL})
+"""Kinds that only those who may write see: a sync counts documents, hidden ones too, and names its source; the build of
+a tree tells that something was published, whoever may see it."""
 _RECORD_COLUMNS = f"r.tenant_id, r.created_by, r.create_time, r.end_time, r.result, {RUN_COLUMNS}"
 
 
@@ -186,9 +189,9 @@ class PostgresRunStore:
             The run.
         """
         async with self._database.tenant(identity.tenant_id) as connection:
-            sees_syncs = await _require_for_runs(connection, identity, knowledge_base_id)
+            sees_all = await _require_for_runs(connection, identity, knowledge_base_id)
             record = await _read(connection, identity, knowledge_base_id, run_id)
-            if record.run.kind is RunKind.SYNC and not sees_syncs:
+            if record.run.kind in _FOR_EDITORS and not sees_all:
                 raise run_not_found(run_id)
             return record
 
@@ -205,16 +208,17 @@ class PostgresRunStore:
             Runs, newest first.
         """
         async with self._database.tenant(identity.tenant_id) as connection:
-            sees_syncs = await _require_for_runs(connection, identity, knowledge_base_id)
+            sees_all = await _require_for_runs(connection, identity, knowledge_base_id)
             rows = await connection.fetch(
                 f"SELECT {_RECORD_COLUMNS} FROM corpusmesh.runs r"  # noqa: S608 - constants
                 " WHERE r.tenant_id = $1 AND r.knowledge_base_id = $2 AND ($3 = '' OR r.run_id < $3)"
-                " AND ($5 OR r.kind <> 'sync') ORDER BY r.run_id DESC LIMIT $4",
+                " AND ($5 OR NOT r.kind = ANY ($6)) ORDER BY r.run_id DESC LIMIT $4",
                 identity.tenant_id,
                 knowledge_base_id,
                 after_key,
                 limit,
-                sees_syncs,
+                sees_all,
+                [str(kind) for kind in _FOR_EDITORS],
             )
         return [to_run_record(row) for row in rows]
 
@@ -339,8 +343,7 @@ async def _require_for_runs(connection: Connection, identity: Identity, knowledg
     """Let runs be read also after their knowledge base was deleted, by those who could delete it.
 
     Returns:
-        Whether syncs are among them: they count documents, hidden ones too, and say what their source is, which is for
-        those who may write.
+        Whether those of `_FOR_EDITORS` are among them.
     """
     row = await connection.fetchrow(
         "SELECT owner_user_id, state FROM corpusmesh.knowledge_bases WHERE tenant_id = $1 AND knowledge_base_id = $2",

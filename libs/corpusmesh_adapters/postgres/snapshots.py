@@ -6,7 +6,13 @@ from typing import Any
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.effects import send_messages
 from corpusmesh_adapters.postgres.guards import require_document, require_knowledge_base
-from corpusmesh_adapters.postgres.publishing import CurrentSnapshot, change_snapshot, load_refs, lock_current
+from corpusmesh_adapters.postgres.publishing import (
+    BUILD_REASON,
+    CurrentSnapshot,
+    change_snapshot,
+    load_refs,
+    lock_current,
+)
 from corpusmesh_adapters.postgres.rows import VERSION_COLUMNS, to_snapshot, to_version
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError
 from corpusmesh_core.tenancy.access import (
@@ -283,7 +289,7 @@ class PostgresSnapshotStore:
             if not changed:
                 return await _read(connection, tenant_id, knowledge_base_id, current.snapshot_id)
             event = await change_snapshot(
-                connection, tenant_id, current, ordinals, reason="build", created_by=created_by
+                connection, tenant_id, current, ordinals, reason=BUILD_REASON, created_by=created_by
             )
             await send_messages(connection, tenant_id, {}, [event])
             return await _read(connection, tenant_id, knowledge_base_id, current.last_snapshot_id + 1)

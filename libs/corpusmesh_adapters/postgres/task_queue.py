@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from corpusmesh_adapters.postgres.builds import publish_build
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.effects import RunTransaction, apply_decision, lock_task
 from corpusmesh_adapters.postgres.publishing import publish_waiting
@@ -106,13 +107,16 @@ class PostgresTaskQueue:
                 failures=tuple(failures.values()),
                 now_seconds=context.now_seconds,
                 policy=self._policy,
-                advance=Advance(outcome.payload, goes_on=outcome.goes_on, skips=outcome.skips),
+                advance=Advance(outcome.payload, goes_on=outcome.goes_on, is_late=outcome.is_late, skips=outcome.skips),
             )
             if decision.verdict is Verdict.COMMITTED:
                 await _patch_versions(connection, claim.tenant_id, outcome.patches)
             await apply_decision(context, decision, task)
             if decision.verdict is Verdict.COMMITTED and claim.stage is Stage.PUBLISH:
                 await self._publish(context, claim, outcome, failures)
+            if decision.verdict is Verdict.COMMITTED and outcome.build is not None:
+                await publish_build(context, claim, outcome.build)
+                await apply_decision(context, Decision(Verdict.COMMITTED, context.run, None))
         return _answer(decision)
 
     async def fail(self, claim: Claim, failure: TaskFailure) -> Answer:

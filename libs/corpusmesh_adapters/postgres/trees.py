@@ -1,7 +1,43 @@
 """Trees of knowledge bases: their rows, the ordinals of their nodes, and the runs that build them."""
 
-from corpusmesh_adapters.postgres.database import Database
-from corpusmesh_adapters.postgres.run_creation import WorkLimits
+from collections.abc import Mapping, Sequence
+
+import asyncpg
+from pyroaring import BitMap
+
+from corpusmesh_adapters.postgres.builds import (
+    LIVING_RUN,
+    build_of_run,
+    current_bitmap,
+    drafts_of,
+    forget_ordinals,
+    read_build,
+    shown_versions,
+    start_run,
+    tell,
+    to_build,
+    withdraw_build,
+)
+from corpusmesh_adapters.postgres.database import Connection, Database
+from corpusmesh_adapters.postgres.effects import RunTransaction, lock_task
+from corpusmesh_adapters.postgres.guards import require_knowledge_base
+from corpusmesh_adapters.postgres.originals import allocate_ordinals
+from corpusmesh_adapters.postgres.publishing import lock_current
+from corpusmesh_adapters.postgres.rows import new_id
+from corpusmesh_adapters.postgres.run_creation import RunOrder, WorkLimits, check_backlog, find_run
+from corpusmesh_adapters.postgres.runs import cancel_run
+from corpusmesh_core.errors import ConflictError, NotFoundError, OverloadedError
+from corpusmesh_core.orchestration.transitions import holds, must_stop
+from corpusmesh_core.orchestration.values import RunKind
+from corpusmesh_core.ports.trees import DATASET_TREE, BuildRow, BuildState, PublishedState, TreeOrder
+from corpusmesh_core.ports.work import Claim
+from corpusmesh_core.tenancy.access import Access, knowledge_base_not_found
+from corpusmesh_core.tenancy.identity import CallerKind, Identity, Role, Scope
+from corpusmesh_core.tenancy.publishing import load_bitmap
+from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
+
+_SERVICE = "raptor"
+"""In whose name trees follow by themselves."""
 
 
 class PostgresTreeStore:
@@ -16,3 +52,425 @@ class PostgresTreeStore:
         """
         self._database = database
         self._limits = limits
+
+    async def get(self, identity: Identity, knowledge_base_id: str) -> BuildRow | None:
+        """See `TreeStore`.
+
+        Args:
+            identity: Caller.
+            knowledge_base_id: Knowledge base.
+
+        Returns:
+            The tree; None if there is none.
+        """
+        async with self._database.tenant(identity.tenant_id) as connection:
+            await require_knowledge_base(connection, identity, knowledge_base_id, Access.READ)
+            return await _read(connection, identity.tenant_id, knowledge_base_id)
+
+    async def published(self, tenant_id: str, knowledge_base_id: str) -> PublishedState:
+        """See `TreeStore`.
+
+        Args:
+            tenant_id: Tenant.
+            knowledge_base_id: Knowledge base.
+
+        Returns:
+            What it shows.
+
+        Raises:
+            NotFoundError: If it is deleted.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            row = await connection.fetchrow(
+                "SELECT k.current_snapshot_id, k.space_id, k.state, s.ordinals FROM corpusmesh.knowledge_bases k"
+                " LEFT JOIN corpusmesh.snapshots s ON s.tenant_id = k.tenant_id"
+                "   AND s.knowledge_base_id = k.knowledge_base_id AND s.snapshot_id = k.current_snapshot_id"
+                " WHERE k.tenant_id = $1 AND k.knowledge_base_id = $2",
+                tenant_id,
+                knowledge_base_id,
+            )
+            if row is None or row["state"] != "active":
+                raise knowledge_base_not_found(knowledge_base_id)
+            versions = await shown_versions(connection, tenant_id, knowledge_base_id, row["ordinals"] or b"")
+        return PublishedState(row["current_snapshot_id"], tuple(versions), row["space_id"])
+
+    async def start_build(self, identity: Identity, knowledge_base_id: str, order: TreeOrder) -> tuple[BuildRow, bool]:
+        """See `TreeStore`.
+
+        Args:
+            identity: Caller.
+            knowledge_base_id: Knowledge base.
+            order: How.
+
+        Returns:
+            The build and whether its run is new.
+        """
+        tenant_id = identity.tenant_id
+        async with self._database.tenant(tenant_id) as connection:
+            await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE, lock="FOR UPDATE")
+            earlier = await find_run(connection, tenant_id, identity.user_id, order.request_id)
+            is_new = earlier is None and await self._start(connection, identity, knowledge_base_id, order)
+            found = await _read(connection, tenant_id, knowledge_base_id)
+        if found is None:
+            raise _tree_not_found(knowledge_base_id)
+        return found, is_new
+
+    async def _start(
+        self, connection: Connection, identity: Identity, knowledge_base_id: str, order: TreeOrder
+    ) -> bool:
+        """Begin a build of a locked knowledge base, if none is under way."""
+        tenant_id = identity.tenant_id
+        await check_backlog(connection, tenant_id, self._limits)
+        row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+        if row is not None and row["state"] != BuildState.DELETING:
+            if row["run_state"] in LIVING_RUN:
+                return False
+            build_id = row["build_id"]
+        else:
+            build_id = new_id()
+            await connection.execute(
+                "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, state)"
+                " VALUES ($1, $2, $3, $4, 'empty')",
+                tenant_id,
+                build_id,
+                knowledge_base_id,
+                DATASET_TREE,
+            )
+        run_order = RunOrder(RunKind.TREE, identity.user_id, order.request_id, headers=order.headers)
+        payload = {"full": "1" if order.full else ""}
+        run_id = await start_run(connection, tenant_id, knowledge_base_id, build_id, run_order, payload)
+        await connection.execute(
+            "UPDATE corpusmesh.builds b SET run_id = $3, plan = $4, progress = '{}', update_time = now(),"
+            # If it fails, it is not tried again by itself before something else is published.
+            "   seen_snapshot_id = k.current_snapshot_id FROM corpusmesh.knowledge_bases k"
+            " WHERE b.tenant_id = $1 AND b.build_id = $2 AND k.tenant_id = b.tenant_id"
+            "   AND k.knowledge_base_id = b.knowledge_base_id",
+            tenant_id,
+            build_id,
+            run_id,
+            dict(order.plan),
+        )
+        return True
+
+    async def start_due(self, limit: int, *, quiet_seconds: float) -> int:
+        """See `TreeStore`; whoever locks a knowledge base first starts its build, and the others pass it by.
+
+        Args:
+            limit: Most knowledge bases.
+            quiet_seconds: How long nothing must have been published.
+
+        Returns:
+            How many runs were begun.
+        """
+        async with self._database.system() as connection:
+            due = await connection.fetch(_DUE, DATASET_TREE, list(LIVING_RUN), quiet_seconds, limit)
+        count = 0
+        for row in due:
+            count += await self._start_if_due(row["tenant_id"], row["knowledge_base_id"], row["build_run_id"] or "")
+        return count
+
+    async def _start_if_due(self, tenant_id: str, knowledge_base_id: str, run_id: str) -> int:
+        identity = _service(tenant_id)
+        async with self._database.tenant(tenant_id) as connection:
+            knowledge_base = await connection.fetchrow(
+                "SELECT config, current_snapshot_id FROM corpusmesh.knowledge_bases"
+                " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND state = 'active' FOR UPDATE SKIP LOCKED",
+                tenant_id,
+                knowledge_base_id,
+            )
+            row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+            living = row if row is not None and row["state"] != BuildState.DELETING else None
+            if knowledge_base is None or (living is not None and living["run_id"] != run_id):
+                return 0
+            settings = TreeSettings.of(knowledge_base["config"])
+            if settings.scope is TreeScope.DATASET:
+                return await self._follow(connection, identity, knowledge_base_id, living)
+        # Its own transaction: the run of a build is locked before the knowledge base.
+        if living is None:
+            return 0
+        await self.delete(identity, knowledge_base_id, request_id="")
+        return 1
+
+    async def _follow(
+        self, connection: Connection, identity: Identity, knowledge_base_id: str, row: asyncpg.Record | None
+    ) -> int:
+        tenant_id = identity.tenant_id
+        current = await current_bitmap(connection, tenant_id, knowledge_base_id)
+        versions = await shown_versions(connection, tenant_id, knowledge_base_id, current)
+        if row is None and not versions:
+            return 0
+        is_shown = row is not None and load_bitmap(row["nodes"]) <= load_bitmap(current)
+        if row is not None and is_shown and versions == load_bitmap(row["sources"]):
+            await connection.execute(
+                "UPDATE corpusmesh.builds b SET seen_snapshot_id = k.current_snapshot_id"
+                " FROM corpusmesh.knowledge_bases k"
+                " WHERE b.tenant_id = $1 AND b.build_id = $2 AND k.tenant_id = b.tenant_id"
+                "   AND k.knowledge_base_id = b.knowledge_base_id",
+                tenant_id,
+                row["build_id"],
+            )
+            return 0
+        full = row is not None and row["figures"].get("wants_full_build") is True
+        try:
+            return int(await self._start(connection, identity, knowledge_base_id, TreeOrder(full=full)))
+        except OverloadedError:
+            # It is due the next time, too.
+            return 0
+
+    async def cancel(self, identity: Identity, knowledge_base_id: str) -> BuildRow:
+        """See `TreeStore`.
+
+        Args:
+            identity: Caller.
+            knowledge_base_id: Knowledge base.
+
+        Returns:
+            The build.
+
+        Raises:
+            NotFoundError: If there is no tree that the caller may write.
+        """
+        tenant_id = identity.tenant_id
+        async with self._database.tenant(tenant_id) as connection:
+            await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE)
+            row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+            if row is None:
+                raise _tree_not_found(knowledge_base_id)
+            await cancel_run(connection, tenant_id, row["run_id"])
+            found = await _read(connection, tenant_id, knowledge_base_id)
+        assert found is not None, "rows of builds are removed by sweeps, which were not over"
+        return found
+
+    async def delete(self, identity: Identity, knowledge_base_id: str, *, request_id: str) -> BuildRow:
+        """See `TreeStore`.
+
+        Args:
+            identity: Caller.
+            knowledge_base_id: Knowledge base.
+            request_id: The same id of the same user gives the same run.
+
+        Returns:
+            The build, with the run that removes it.
+
+        Raises:
+            NotFoundError: If there is no tree that the caller may write.
+        """
+        tenant_id = identity.tenant_id
+        async with self._database.tenant(tenant_id) as connection:
+            await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE)
+            earlier = await find_run(connection, tenant_id, identity.user_id, request_id)
+            if earlier is not None:
+                return BuildRow(tenant_id, "", knowledge_base_id, BuildState.DELETING, run_id=earlier)
+            row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+            if row is None:
+                raise _tree_not_found(knowledge_base_id)
+            # Runs are locked before knowledge bases.
+            await cancel_run(connection, tenant_id, row["run_id"])
+            current = await lock_current(connection, tenant_id, knowledge_base_id)
+            # Only now: of two deletions of one tree the second one finds it deleted.
+            row = await read_build(connection, tenant_id, build_id=row["build_id"])
+            if row is not None and row["state"] != BuildState.DELETING:
+                order = RunOrder(RunKind.TREE_REMOVAL, identity.user_id, request_id)
+                await withdraw_build(connection, row, order, current)
+            found = await _read(connection, tenant_id, knowledge_base_id)
+        if found is None:
+            raise _tree_not_found(knowledge_base_id)
+        return found
+
+    async def of_claim(self, claim: Claim) -> BuildRow:
+        """See `TreeStore`.
+
+        Args:
+            claim: The claim.
+
+        Returns:
+            The build.
+
+        Raises:
+            NotFoundError: If it is gone.
+        """
+        async with self._database.tenant(claim.tenant_id) as connection:
+            row = await build_of_run(connection, claim)
+            if row is None:
+                raise _tree_not_found(claim.knowledge_base_id)
+            return to_build(row, await current_bitmap(connection, claim.tenant_id, claim.knowledge_base_id))
+
+    async def reserve(self, claim: Claim, slot: str, count: int) -> int:
+        """See `TreeStore`.
+
+        Args:
+            claim: The build's claim.
+            slot: Names the nodes within the run.
+            count: How many, at least 1.
+
+        Returns:
+            The first ordinal.
+        """
+        async with self._database.tenant(claim.tenant_id) as connection:
+            await _require_claim(connection, claim)
+            row = await build_of_run(connection, claim)
+            if row is None or row["state"] == BuildState.DELETING:
+                raise _claim_lost()
+            key = (claim.tenant_id, row["build_id"], claim.run_id, slot)
+            draft = await connection.fetchrow(
+                "SELECT first_ordinal, ordinal_count FROM corpusmesh.build_drafts"
+                " WHERE tenant_id = $1 AND build_id = $2 AND run_id = $3 AND slot = $4",
+                *key,
+            )
+            if draft is not None and draft["ordinal_count"] >= count:
+                return int(draft["first_ordinal"])
+            if draft is not None:
+                # An attempt before needed fewer; what it wrote is to be found all the same.
+                await connection.execute(
+                    "UPDATE corpusmesh.build_drafts SET slot = slot || '~' || first_ordinal"
+                    " WHERE tenant_id = $1 AND build_id = $2 AND run_id = $3 AND slot = $4",
+                    *key,
+                )
+            first = await allocate_ordinals(connection, claim.tenant_id, count)
+            await connection.execute(
+                "INSERT INTO corpusmesh.build_drafts (tenant_id, build_id, run_id, slot, first_ordinal, ordinal_count)"
+                " VALUES ($1, $2, $3, $4, $5, $6)",
+                *key,
+                first,
+                count,
+            )
+        return first
+
+    async def tell_progress(self, claim: Claim, progress: Mapping[str, object]) -> None:
+        """See `TreeStore`.
+
+        Args:
+            claim: The build's claim.
+            progress: Plain values.
+        """
+        async with self._database.tenant(claim.tenant_id, durable=False) as connection:
+            context = await _require_claim(connection, claim)
+            await connection.execute(
+                "UPDATE corpusmesh.builds SET progress = $3 WHERE tenant_id = $1 AND run_id = $2",
+                claim.tenant_id,
+                claim.run_id,
+                dict(progress),
+            )
+            await tell(context, claim)
+
+    async def removed(self, claim: Claim, versions: Sequence[int]) -> frozenset[int]:
+        """See `TreeStore`.
+
+        Args:
+            claim: The build's claim.
+            versions: Ordinals.
+
+        Returns:
+            Those that were deleted.
+        """
+        async with self._database.tenant(claim.tenant_id) as connection:
+            rows = await connection.fetch(
+                "SELECT ordinal FROM corpusmesh.versions WHERE tenant_id = $1 AND ordinal = ANY ($2)"
+                " AND state = 'purged'",
+                claim.tenant_id,
+                list(versions),
+            )
+        return frozenset(row["ordinal"] for row in rows)
+
+    async def left_over(self, claim: Claim) -> Sequence[int]:
+        """See `TreeStore`.
+
+        Args:
+            claim: The sweep's claim.
+
+        Returns:
+            Ordinals, ascending.
+        """
+        async with self._database.tenant(claim.tenant_id) as connection:
+            row = await build_of_run(connection, claim)
+            if row is None:
+                return ()
+            known = load_bitmap(row["ordinals"]) | await drafts_of(connection, row, claim.run_id)
+            if row["state"] == BuildState.DELETING:
+                return tuple(known)
+            kept = await connection.fetch(
+                "SELECT ordinals FROM corpusmesh.snapshots WHERE tenant_id = $1 AND knowledge_base_id = $2",
+                claim.tenant_id,
+                claim.knowledge_base_id,
+            )
+        shown = BitMap().union(*(load_bitmap(snapshot["ordinals"]) for snapshot in kept))
+        return tuple(known - shown - load_bitmap(row["nodes"]))
+
+    async def living_runs(self, claim: Claim) -> frozenset[str]:
+        """See `TreeStore`.
+
+        Args:
+            claim: The sweep's claim.
+
+        Returns:
+            Ids of runs.
+        """
+        async with self._database.tenant(claim.tenant_id) as connection:
+            row = await build_of_run(connection, claim)
+        if row is None or row["run_state"] not in LIVING_RUN or row["run_id"] == claim.run_id:
+            return frozenset()
+        return frozenset({row["run_id"]})
+
+    async def swept(self, claim: Claim, ordinals: Sequence[int]) -> None:
+        """See `TreeStore`.
+
+        Args:
+            claim: The sweep's claim.
+            ordinals: Ordinals.
+        """
+        async with self._database.tenant(claim.tenant_id) as connection:
+            await _require_claim(connection, claim)
+            await lock_current(connection, claim.tenant_id, claim.knowledge_base_id)
+            row = await build_of_run(connection, claim)
+            if row is not None:
+                await forget_ordinals(connection, row, ordinals)
+
+
+_DUE = f"""
+    SELECT k.tenant_id, k.knowledge_base_id, b.run_id AS build_run_id
+    FROM corpusmesh.knowledge_bases k
+    LEFT JOIN corpusmesh.builds b ON b.tenant_id = k.tenant_id AND b.knowledge_base_id = k.knowledge_base_id
+      AND b.kind = $1 AND b.state <> 'deleting'
+    LEFT JOIN corpusmesh.runs r ON r.tenant_id = b.tenant_id AND r.run_id = b.run_id
+    LEFT JOIN corpusmesh.snapshots s ON s.tenant_id = k.tenant_id AND s.knowledge_base_id = k.knowledge_base_id
+      AND s.snapshot_id = k.current_snapshot_id
+    WHERE k.state = 'active' AND CASE
+        WHEN k.config -> '{TREE}' ->> 'scope' = '{TreeScope.DATASET}' THEN
+            coalesce((k.config -> '{TREE}' ->> 'auto_update')::boolean, true)
+            AND s.create_time < now() - make_interval(secs => $3)
+            AND k.current_snapshot_id <> coalesce(b.seen_snapshot_id, 0)
+            AND (r.state IS NULL OR NOT r.state = ANY ($2))
+        ELSE b.build_id IS NOT NULL END
+    ORDER BY s.create_time LIMIT $4
+"""  # noqa: S608 - constants
+
+
+async def _read(connection: Connection, tenant_id: str, knowledge_base_id: str) -> BuildRow | None:
+    row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+    if row is None:
+        return None
+    return to_build(row, await current_bitmap(connection, tenant_id, knowledge_base_id))
+
+
+async def _require_claim(connection: Connection, claim: Claim) -> RunTransaction:
+    """Lock a build's run and task, so that no worker thought dead writes over a newer one."""
+    found = await lock_task(connection, claim.tenant_id, claim.run_id, claim.task_id)
+    if found is None or not holds(found[1], claim.epoch) or must_stop(found[0].run, found[1]):
+        raise _claim_lost()
+    return found[0]
+
+
+def _service(tenant_id: str) -> Identity:
+    return Identity(tenant_id, _SERVICE, Role.OWNER, Scope.WRITE, kind=CallerKind.SERVICE)
+
+
+def _claim_lost() -> ConflictError:
+    return ConflictError("TREE_CLAIM_LOST", "the build was cancelled or is done by another worker")
+
+
+def _tree_not_found(knowledge_base_id: str) -> NotFoundError:
+    return NotFoundError(
+        "TREE_NOT_FOUND",
+        "the knowledge base has no tree of its own; build one",
+        knowledge_base=knowledge_base_id,
+    )

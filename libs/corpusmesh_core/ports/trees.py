@@ -41,7 +41,7 @@ class BuildRow:
         figures: Plain values that describe it.
         plan: What its last build was expected to cost, as plain values.
         progress: What the build under way tells of itself, as plain values.
-        error_reason: Why its last build failed; "" if it did not.
+        error_reason: Why its last run failed; "" if it did not.
         error_message: One sentence for a person.
         publish_time: When it was published last.
     """
@@ -127,8 +127,11 @@ class TreeStore(Protocol):
     async def start_due(self, limit: int, *, quiet_seconds: float) -> int:
         """Begin builds of trees that follow by themselves and are outdated, where nothing was published for a while.
 
+        A knowledge base whose configuration asks for no tree of the whole any more loses it. What was tried once and
+        failed is not tried again before something is published.
+
         Returns:
-            How many were begun.
+            How many runs were begun.
         """
         ...
 
@@ -182,8 +185,23 @@ class TreeStore(Protocol):
         """
         ...
 
+    async def removed(self, claim: Claim, versions: Sequence[int]) -> frozenset[int]:
+        """Tell which versions have been deleted: nothing may be made of them any more."""
+        ...
+
     async def left_over(self, claim: Claim) -> Sequence[int]:
-        """List the ordinals of a build that no kept snapshot shows and no run under way has reserved: to be swept."""
+        """List the ordinals of a build that are to be swept.
+
+        Those are all of one that is being deleted; of another one those that are not of its tree, that no kept snapshot
+        shows, and that no build under way has reserved.
+
+        Returns:
+            Ordinals, ascending; none if the build is gone.
+        """
+        ...
+
+    async def living_runs(self, claim: Claim) -> frozenset[str]:
+        """Tell whose artefacts of the claim's build are still needed: runs that build it."""
         ...
 
     async def swept(self, claim: Claim, ordinals: Sequence[int]) -> None:

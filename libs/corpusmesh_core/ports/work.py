@@ -133,8 +133,8 @@ class BuildChange:
 
     Attributes:
         build_id: The build.
-        added: Ordinals that become visible.
-        withdrawn: Ordinals that are not visible any more; their records stay until no kept snapshot shows them.
+        nodes: Ordinals of all that it consists of now, as a portable roaring bitmap: they become visible, and whatever
+            else of it was visible is withdrawn; its records stay until no kept snapshot shows them.
         sources: Ordinals of the versions that it covers now, as a portable roaring bitmap.
         snapshot_id: Snapshot of the knowledge base that it was made from.
         artefacts: Storage keys by name, in place of those before.
@@ -142,8 +142,7 @@ class BuildChange:
     """
 
     build_id: str
-    added: tuple[int, ...]
-    withdrawn: tuple[int, ...]
+    nodes: bytes
     sources: bytes
     snapshot_id: int
     artefacts: Mapping[str, str] = field(default_factory=dict)

@@ -16,23 +16,27 @@ CREATE TABLE builds (
     kind text NOT NULL,
     state text NOT NULL CHECK (state IN ('empty', 'ready', 'deleting')),
     run_id text NOT NULL DEFAULT '',
-    -- Portable roaring bitmaps: whose records are in the index; the versions that it covers.
+    -- Portable roaring bitmaps: whose records are in the index; those of them that are the tree as it was built last;
+    -- the versions that it covers.
     ordinals bytea NOT NULL DEFAULT '',
+    nodes bytea NOT NULL DEFAULT '',
     sources bytea NOT NULL DEFAULT '',
+    -- Snapshot that it was made from, and the newest one that is known to ask for no build.
     snapshot_id integer NOT NULL DEFAULT 0,
+    seen_snapshot_id integer NOT NULL DEFAULT 0,
     artefacts jsonb NOT NULL DEFAULT '{}',
     figures jsonb NOT NULL DEFAULT '{}',
     plan jsonb NOT NULL DEFAULT '{}',
     progress jsonb NOT NULL DEFAULT '{}',
-    error_reason text NOT NULL DEFAULT '',
-    error_message text NOT NULL DEFAULT '',
     publish_time timestamptz,
     create_time timestamptz NOT NULL DEFAULT now(),
     update_time timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, build_id),
-    UNIQUE (tenant_id, knowledge_base_id, kind),
     FOREIGN KEY (tenant_id, knowledge_base_id) REFERENCES knowledge_bases
 );
+-- One that is being removed does not stand in the way of the next.
+CREATE UNIQUE INDEX builds_by_kind ON builds (tenant_id, knowledge_base_id, kind) WHERE state <> 'deleting';
+CREATE INDEX builds_by_knowledge_base ON builds (tenant_id, knowledge_base_id);
 
 -- Ordinals that a run may have written records under and that are not published: known before anything is written.
 CREATE TABLE build_drafts (
@@ -160,8 +164,7 @@ BEGIN
             WHERE b.tenant_id = p_tenant_id AND b.knowledge_base_id = p_knowledge_base_id AND b.state <> 'deleting'),
         ARRAY(
             SELECT b.ordinals FROM corpusmesh.builds b
-            WHERE p_snapshot_id IS NOT NULL
-              AND b.tenant_id = p_tenant_id AND b.knowledge_base_id = p_knowledge_base_id AND b.state = 'deleting')
+            WHERE b.tenant_id = p_tenant_id AND b.knowledge_base_id = p_knowledge_base_id AND b.state = 'deleting')
     FROM corpusmesh.knowledge_bases k
     JOIN corpusmesh.tenants t USING (tenant_id)
     LEFT JOIN corpusmesh.snapshots s
