@@ -29,3 +29,13 @@ class RaptorSettings(Section):
     """How often trees that should follow are looked for."""
     slice_nodes: int = Field(default=256, ge=1)
     """Nodes of a knowledge base's tree that are made before they are written and progress is told."""
+    plan_max_leaves: int = Field(default=20_000, ge=100)
+    """Chunks that a plan reads; of more, whole documents taken evenly over all, and what those cost is projected."""
+    plan_milliseconds_per_leaf: float = Field(default=1.0, gt=0)
+    """Milliseconds of work on each chunk of a tree that a plan expects where no build has told."""
+    plan_embedded_tokens_per_second: float = Field(default=2000.0, gt=0)
+    """Tokens of summaries embedded in a second that a plan expects where no build has told."""
+    plan_read_tokens_per_second: float = Field(default=2000.0, gt=0)
+    """Tokens that a language model reads in a second of one call, that a plan expects where no build has told."""
+    plan_written_tokens_per_second: float = Field(default=40.0, gt=0)
+    """Tokens that a language model writes in a second of one call, that a plan expects where no build has told."""

@@ -1,0 +1,214 @@
+"""Plans and starts builds."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corpusmesh.raptor.v1 import tree_service_pb2 as pb
+from corpusmesh_core.artefacts.names import TREE as TREE_ARTEFACT
+from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError
+from corpusmesh_core.ports.trees import TreeOrder
+from corpusmesh_core.tenancy import Access, KnowledgeBase, VersionRow, document_not_found
+from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
+from corpusmesh_core.trees.telling import cost_values, figures_of
+from corpusmesh_core.trees.values import TreeCost
+from corpusmesh_raptor.config import RaptorSettings
+from corpusmesh_raptor.convert import cost_to_wire
+from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
+from corpusmesh_raptor.names import TreeName, document_of, knowledge_base_of
+from corpusmesh_raptor.planning import Plan, TreePlanner
+from corpusmesh_raptor.stores import RaptorStores, RaptorTools
+from corpusmesh_runtime.config_hash import config_hash
+from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.logging import get_logger
+from corpusmesh_runtime.tracing import outgoing_headers
+from corpusmesh_runtime.version_runs import VersionRuns
+
+_MAX_DOCUMENTS = 1000
+_PLAN_SECONDS = 20.0
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedBuild:
+    """What a request to build has begun.
+
+    Attributes:
+        run: `knowledgeBases/*/runs/*`; "" where there is nothing to do.
+        tree: The tree that is built, where it is that of the knowledge base.
+        document_count: Documents whose trees are made.
+    """
+
+    run: str
+    tree: TreeName | None = None
+    document_count: int = 0
+
+
+class TreeBuilder:
+    """Plans and starts builds."""
+
+    def __init__(self, settings: RaptorSettings, stores: RaptorStores, tools: RaptorTools, viewer: TreeViewer) -> None:
+        """Create it.
+
+        Args:
+            settings: Bounds.
+            stores: What trees are made of.
+            tools: What plans are made with.
+            viewer: What callers may see.
+        """
+        self._settings = settings
+        self._stores = stores
+        self._viewer = viewer
+        self._planner = TreePlanner(settings, stores.objects)
+        self._remade = VersionRuns(stores.runs, stores.documents)
+
+    async def plan(self, request: pb.PlanTreeRequest) -> pb.PlanTreeResponse:
+        """Plan what a build would cost, over the documents that the caller may see.
+
+        Args:
+            request: What to plan.
+
+        Returns:
+            The plan and what bounds it.
+        """
+        knowledge_base, settings = await self._writable(request.parent)
+        view = await self._viewer.look(knowledge_base.knowledge_base_id)
+        versions = await self._versions(view, knowledge_base, settings, request.documents, full=request.full)
+        plan = await self._plan(view, versions, settings, full=request.full)
+        return pb.PlanTreeResponse(
+            plan=cost_to_wire(plan.cost),
+            max_model_calls=settings.max_model_calls,
+            max_model_tokens=settings.max_model_tokens,
+            tenant_tokens_left=await self._tokens_left(),
+            document_count=plan.document_count,
+            sampled_document_count=plan.sampled_document_count,
+        )
+
+    async def build(self, request: pb.BuildTreeRequest) -> StartedBuild:
+        """Start a build.
+
+        Args:
+            request: What to build.
+
+        Returns:
+            The run.
+        """
+        knowledge_base, settings = await self._writable(request.parent)
+        if settings.scope is TreeScope.FILE:
+            return await self._build_files(knowledge_base, settings, request)
+        _without_documents(request.documents)
+        call = require_call()
+        view = await self._viewer.look(knowledge_base.knowledge_base_id)
+        everything = await self._stores.trees.published(call.identity.tenant_id, knowledge_base.knowledge_base_id)
+        versions = await self._rows(everything.versions)
+        plan = await self._plan_or_none(view, versions, settings, full=request.full)
+        row, _ = await self._stores.trees.start_build(
+            call.identity,
+            knowledge_base.knowledge_base_id,
+            TreeOrder(
+                full=request.full,
+                request_id=request.request_id,
+                plan=cost_values(plan.cost) if plan is not None else {},
+                headers={**outgoing_headers(), "request_id": call.request_id},
+            ),
+        )
+        return StartedBuild(
+            f"knowledgeBases/{row.knowledge_base_id}/runs/{row.run_id}",
+            tree=TreeName(row.knowledge_base_id),
+            document_count=0,
+        )
+
+    async def _build_files(
+        self, knowledge_base: KnowledgeBase, settings: TreeSettings, request: pb.BuildTreeRequest
+    ) -> StartedBuild:
+        view = await self._viewer.look(knowledge_base.knowledge_base_id)
+        versions = await self._versions(view, knowledge_base, settings, request.documents, full=request.full)
+        started = await self._remade.remake(
+            knowledge_base,
+            sorted({version.document_id for version in versions}),
+            request_id=request.request_id,
+        )
+        if not started.run_id:
+            return StartedBuild("")
+        run = f"knowledgeBases/{knowledge_base.knowledge_base_id}/runs/{started.run_id}"
+        return StartedBuild(run, document_count=len(started.document_ids))
+
+    async def _writable(self, parent: str) -> tuple[KnowledgeBase, TreeSettings]:
+        found = await self._stores.knowledge_bases.get(require_call().identity, knowledge_base_of(parent), Access.WRITE)
+        settings = TreeSettings.of(found.config)
+        if settings.scope is TreeScope.OFF:
+            raise FailedPreconditionError(
+                "TREE_SCOPE_OFF",
+                f"this knowledge base makes no trees: set scope to file or dataset in the section {TREE} of its"
+                " settings (corpusmesh kb update --settings, or update the knowledge base), then build again",
+                setting=f"{TREE}.scope",
+            )
+        return found, settings
+
+    async def _versions(
+        self,
+        view: TreeView,
+        knowledge_base: KnowledgeBase,
+        settings: TreeSettings,
+        names: Sequence[str],
+        *,
+        full: bool,
+    ) -> Sequence[VersionRow]:
+        """Give the visible versions to build: all, or of single documents those without the tree they should have."""
+        if settings.scope is TreeScope.DATASET:
+            _without_documents(names)
+        wanted = _documents_of(names, knowledge_base.knowledge_base_id)
+        rows = await self._rows(list(view.versions))
+        missing = wanted - {row.document_id for row in rows}
+        if missing:
+            raise document_not_found(min(missing))
+        if wanted:
+            rows = [row for row in rows if row.document_id in wanted]
+        if settings.scope is TreeScope.DATASET or full:
+            return rows
+        current = config_hash(knowledge_base.config)
+        return [row for row in rows if TREE_ARTEFACT not in row.artefacts or row.config_hash != current]
+
+    async def _rows(self, ordinals: Sequence[int]) -> Sequence[VersionRow]:
+        rows = await self._stores.documents.versions_by_ordinal(require_call().identity.tenant_id, ordinals)
+        return sorted(rows, key=lambda row: row.ordinal)
+
+    async def _plan(
+        self, view: TreeView, versions: Sequence[VersionRow], settings: TreeSettings, *, full: bool
+    ) -> Plan:
+        bill = figures_of(view.row.figures).bill if view.row is not None else TreeCost()
+        return await self._planner.plan(versions, settings, bill=bill)
+
+    async def _plan_or_none(
+        self, view: TreeView, versions: Sequence[VersionRow], settings: TreeSettings, *, full: bool
+    ) -> Plan | None:
+        """Plan a build that begins anyway: a plan that cannot be made, or takes long, does not hold it up."""
+        try:
+            async with asyncio.timeout(_PLAN_SECONDS):
+                return await self._plan(view, versions, settings, full=full)
+        except (CorpusMeshError, TimeoutError) as error:
+            _log.warning("build without a plan", reason=getattr(error, "reason", "PLAN_TIMEOUT"))
+            return None
+
+    async def _tokens_left(self) -> int:
+        bound = self._settings.max_tenant_tokens_per_day
+        if not bound:
+            return -1
+        return max(0, bound - await self._stores.usage.spent_today(require_call().identity.tenant_id))
+
+
+def _documents_of(names: Sequence[str], knowledge_base_id: str) -> frozenset[str]:
+    if len(names) > _MAX_DOCUMENTS:
+        raise InvalidArgumentError(
+            "TREE_DOCUMENTS_INVALID", f"documents takes at most {_MAX_DOCUMENTS:,} names", field="documents"
+        )
+    return frozenset(document_of(name, knowledge_base_id) for name in names)
+
+
+def _without_documents(names: Sequence[str]) -> None:
+    if names:
+        raise InvalidArgumentError(
+            "TREE_DOCUMENTS_INVALID",
+            "this knowledge base has one tree over all its documents; leave documents empty",
+            field="documents",
+        )

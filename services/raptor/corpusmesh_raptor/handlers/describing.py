@@ -1,0 +1,185 @@
+"""Describes trees: what of them the caller may see, and how they are doing for those who may write."""
+
+from corpusmesh.raptor.v1 import tree_service_pb2 as pb
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.metadata import DocumentStore
+from corpusmesh_core.ports.trees import BuildRow, BuildState
+from corpusmesh_core.tenancy import DocumentRow
+from corpusmesh_core.trees.settings import TreeScope, TreeSettings
+from corpusmesh_core.trees.telling import cost_of, figures_of, progress_of
+from corpusmesh_raptor.convert import cost_to_wire, progress_to_wire, timestamp
+from corpusmesh_raptor.handlers.nodes import NodeReader
+from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
+from corpusmesh_raptor.names import TreeName
+from corpusmesh_runtime.context import require_call
+
+
+class TreeDescriber:
+    """Describes trees as the caller may see them."""
+
+    def __init__(self, viewer: TreeViewer, nodes: NodeReader, documents: DocumentStore) -> None:
+        """Create it.
+
+        Args:
+            viewer: What callers may see.
+            nodes: Counts nodes.
+            documents: Documents that have trees.
+        """
+        self._viewer = viewer
+        self._nodes = nodes
+        self._documents = documents
+
+    async def describe(self, name: TreeName) -> pb.Tree:
+        """Describe a tree.
+
+        Args:
+            name: The tree.
+
+        Returns:
+            The tree; empty where nothing of it is visible.
+
+        Raises:
+            NotFoundError: If its knowledge base or document is unknown or forbidden.
+        """
+        document = await self.require_document(name)
+        view = await self._viewer.look(name.knowledge_base_id)
+        counts = await self._nodes.count_layers(view, name)
+        return _of_dataset(view, name, counts) if document is None else _of_document(view, name, counts, document)
+
+    async def require_document(self, name: TreeName) -> DocumentRow | None:
+        """Give the document of a tree.
+
+        Args:
+            name: The tree.
+
+        Returns:
+            The document; None for the tree of a knowledge base.
+
+        Raises:
+            NotFoundError: DOCUMENT_NOT_FOUND if it is unknown or forbidden.
+        """
+        if not name.is_of_document:
+            return None
+        return await self._documents.get(require_call().identity, name.knowledge_base_id, name.document_id)
+
+    def watched(self, name: TreeName) -> "WatchedTree":
+        """Prepare to describe a tree again and again.
+
+        Args:
+            name: The tree of a knowledge base.
+
+        Returns:
+            What describes it.
+        """
+        return WatchedTree(name, self._viewer, self._nodes)
+
+
+class WatchedTree:
+    """Describes one tree again and again; nodes are counted anew only where something else is published."""
+
+    def __init__(self, name: TreeName, viewer: TreeViewer, nodes: NodeReader) -> None:
+        """Create it.
+
+        Args:
+            name: The tree of a knowledge base.
+            viewer: What callers may see.
+            nodes: Counts nodes.
+        """
+        self._name = name
+        self._viewer = viewer
+        self._nodes = nodes
+        self._counted: tuple[object, list[int]] = (None, [])
+
+    async def run_id(self) -> str:
+        """Tell which run moves it.
+
+        Returns:
+            Its run; "none" where nothing was ever built.
+        """
+        view = await self._viewer.look(self._name.knowledge_base_id)
+        return (view.row.run_id if view.row is not None else "") or "none"
+
+    async def read(self) -> pb.Tree:
+        """Describe it.
+
+        Returns:
+            The tree as it is now.
+        """
+        view = await self._viewer.look(self._name.knowledge_base_id)
+        mark = (view.inputs.snapshot_id, view.inputs.hidden, view.inputs.space_id)
+        if self._counted[0] != mark:
+            self._counted = (mark, await self._nodes.count_layers(view, self._name))
+        return _of_dataset(view, self._name, self._counted[1])
+
+
+def _of_dataset(view: TreeView, name: TreeName, counts: list[int]) -> pb.Tree:
+    tree = pb.Tree(
+        name=name.text,
+        state=pb.Tree.STATE_READY if counts else pb.Tree.STATE_EMPTY,
+        layer_node_counts=counts,
+    )
+    row = view.row
+    if row is None:
+        return tree
+    figures = figures_of(row.figures)
+    tree.method = figures.method
+    if not view.is_restricted:
+        # That a build is under way, and when one ended, tells of documents that were published.
+        tree.state = _state_of(row, tree.state)
+        moment = timestamp(row.publish_time)
+        if moment is not None:
+            tree.publish_time.CopyFrom(moment)
+        if row.snapshot_id:
+            tree.snapshot = f"knowledgeBases/{name.knowledge_base_id}/snapshots/{row.snapshot_id}"
+    if view.shows_figures:
+        _put_figures(tree, view, row, name)
+    return tree
+
+
+def _put_figures(tree: pb.Tree, view: TreeView, row: BuildRow, name: TreeName) -> None:
+    figures = figures_of(row.figures)
+    tree.run = f"knowledgeBases/{name.knowledge_base_id}/runs/{row.run_id}" if row.run_id else ""
+    tree.error_reason, tree.error_message = row.error_reason, row.error_message
+    tree.staleness, tree.drift = figures.staleness, figures.drift
+    tree.wants_full_build = figures.wants_full_build
+    tree.outdated = view.is_outdated
+    if row.plan:
+        tree.plan.CopyFrom(cost_to_wire(cost_of(row.plan)))
+    if row.figures:
+        tree.bill.CopyFrom(cost_to_wire(figures.bill))
+    if row.is_building:
+        tree.progress.CopyFrom(progress_to_wire(progress_of(row.progress)))
+
+
+def _of_document(view: TreeView, name: TreeName, counts: list[int], document: DocumentRow) -> pb.Tree:
+    tree = pb.Tree(
+        name=name.text,
+        state=pb.Tree.STATE_READY if counts else pb.Tree.STATE_EMPTY,
+        layer_node_counts=counts,
+    )
+    if not counts:
+        return tree
+    tree.snapshot = f"knowledgeBases/{name.knowledge_base_id}/snapshots/{view.inputs.snapshot_id}"
+    latest = document.latest
+    if latest is not None and latest.version == document.published_version:
+        moment = timestamp(latest.publish_time)
+        if moment is not None:
+            tree.publish_time.CopyFrom(moment)
+        if view.may_write and latest.run_id:
+            tree.run = f"knowledgeBases/{name.knowledge_base_id}/runs/{latest.run_id}"
+    tree.method = _method_of(view)
+    return tree
+
+
+def _method_of(view: TreeView) -> str:
+    try:
+        settings = TreeSettings.of(view.inputs.config)
+    except InvalidArgumentError:
+        return ""
+    return settings.method if settings.scope is TreeScope.FILE else ""
+
+
+def _state_of(row: BuildRow, shown: pb.Tree.State.ValueType) -> pb.Tree.State.ValueType:
+    if row.state is BuildState.DELETING:
+        return pb.Tree.STATE_DELETING
+    return pb.Tree.STATE_BUILDING if row.is_building else shown

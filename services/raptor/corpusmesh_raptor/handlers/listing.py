@@ -1,0 +1,81 @@
+"""Pages of the nodes of a tree, from the top down."""
+
+from corpusmesh.raptor.v1 import tree_service_pb2 as pb
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.records import Record
+from corpusmesh_raptor.convert import node_to_wire
+from corpusmesh_raptor.handlers.nodes import NodeReader
+from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
+from corpusmesh_raptor.names import TreeName
+from corpusmesh_runtime.page_tokens import (
+    checked_page_size,
+    make_page_token,
+    page_token_invalid,
+    read_page_token,
+    within_page,
+)
+
+_MAX_PAGE_SIZE = 500
+
+
+class NodeLister:
+    """Lists nodes; all pages of a listing are of the snapshot of the first."""
+
+    def __init__(self, nodes: NodeReader, viewer: TreeViewer, objects: ObjectStore) -> None:
+        """Create it.
+
+        Args:
+            nodes: Reads nodes.
+            viewer: What callers may see.
+            objects: Holds the structure of the trees of knowledge bases.
+        """
+        self._nodes = nodes
+        self._viewer = viewer
+        self._objects = objects
+
+    async def page(self, name: TreeName, request: pb.ListTreeNodesRequest) -> pb.ListTreeNodesResponse:
+        """Give a page.
+
+        Args:
+            name: The tree.
+            request: Layer and page.
+
+        Returns:
+            The page.
+
+        Raises:
+            InvalidArgumentError: If layer, page size or token are none.
+            NotFoundError: If the knowledge base is unknown or forbidden, or the first page's snapshot is gone.
+        """
+        if request.layer < 0:
+            raise InvalidArgumentError("TREE_LAYER_INVALID", "layer counts from 1; 0 is for all", field="layer")
+        size = checked_page_size(request.page_size, max_page_size=_MAX_PAGE_SIZE)
+        listing = f"{request.parent}/nodes/{request.layer}"
+        snapshot_id, start = _position(read_page_token(listing, request.page_token))
+        view = await self._viewer.look(name.knowledge_base_id, snapshot_id=snapshot_id)
+        records, count = await self._slice(view, name, request.layer, start, size)
+        page = within_page(node_to_wire(record, name) for record in records)
+        # A node that is not there any more is left out of its page; what did not fit into one begins the next.
+        following = start + (len(page) if len(page) < len(records) else size)
+        more = following < count
+        return pb.ListTreeNodesResponse(
+            nodes=page,
+            next_page_token=make_page_token(listing, f"{view.inputs.snapshot_id}.{following}") if more else "",
+        )
+
+    async def _slice(
+        self, view: TreeView, name: TreeName, layer: int, start: int, size: int
+    ) -> tuple[list[Record], int]:
+        records = await self._nodes.list_of_document(view, name)
+        wanted = [record for record in records if layer in (0, record.layer)]
+        return wanted[start : start + size], len(wanted)
+
+
+def _position(key: str) -> tuple[int | None, int]:
+    if not key:
+        return None, 0
+    snapshot, _, start = key.partition(".")
+    if not (snapshot.isdecimal() and start.isdecimal() and len(key) <= 24):
+        raise page_token_invalid()
+    return int(snapshot), int(start)
