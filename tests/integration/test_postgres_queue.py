@@ -193,7 +193,7 @@ async def test_cancel_takes_back_what_was_published_and_shows_the_old_version(
     kept = messages.pop()
     for message in messages:
         await metadata.finish(await metadata.claim(message))
-    for _ in range(5):
+    for _ in range(6):
         for message in await metadata.due_messages(owner.tenant_id):
             await metadata.finish(await metadata.claim(message))
     assert await metadata.published(owner, "kb") != before
