@@ -55,16 +55,17 @@ def is_running_text(chunk: Chunk) -> bool:
     return chunk.role is ChunkRole.TEXT and chunk.block_kind in _RUNNING_TEXT
 
 
-def statements_of(text: str, headings: Sequence[str] = ()) -> list[str]:
+def statements_of(text: str, headings: Sequence[str] = (), *, max_characters: int = _MAX_CHARACTERS) -> list[str]:
     """Cut a text into the sentences that say something by themselves.
 
     Args:
         text: Text of a chunk or of blocks.
         headings: Headings above it, which are no statements.
+        max_characters: Longest sentence.
 
     Returns:
         Sentences in order on one line each, bullets left out; no headings, questions, table rows, fragments or
-        sentences over 500 characters; none below a heading such as "Contents" or "References".
+        longer sentences; none below a heading such as "Contents" or "References".
     """
     if headings and is_list_heading(headings[-1]):
         return []
@@ -75,13 +76,13 @@ def statements_of(text: str, headings: Sequence[str] = ()) -> list[str]:
         if " | " in raw or raw.lstrip().startswith(("#", "|", "```")):
             continue
         sentence = one_line(_LEAD.sub("", raw))
-        if sentence not in left_out and _is_statement(sentence):
+        if sentence not in left_out and len(sentence) <= max_characters and _is_statement(sentence):
             found.append(sentence)
     return found
 
 
 def _is_statement(sentence: str) -> bool:
-    if not sentence or len(sentence) > _MAX_CHARACTERS or sentence[-1] not in _TERMINATORS:
+    if not sentence or sentence[-1] not in _TERMINATORS:
         return False
     if sentence.rstrip("”\"'’）)」』").endswith(("?", "？", ":", "：")):
         return False
