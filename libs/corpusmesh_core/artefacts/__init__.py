@@ -21,6 +21,7 @@ from corpusmesh_core.artefacts.names import (
     ENRICHED,
     PARSED,
     PICTURES,
+    TREE,
     VECTORS,
     pictures_prefix,
     stage_artefact_key,
@@ -35,6 +36,7 @@ from corpusmesh_core.artefacts.texts import (
     text_key,
     title_of,
 )
+from corpusmesh_core.artefacts.trees import FileTree, pack_trees, unpack_trees
 
 __all__ = [
     "ARTEFACT_BY_STAGE",
@@ -44,7 +46,9 @@ __all__ = [
     "KEY_BYTES",
     "PARSED",
     "PICTURES",
+    "TREE",
     "VECTORS",
+    "FileTree",
     "Reading",
     "VectorSet",
     "embedded_chunks",
@@ -55,6 +59,7 @@ __all__ = [
     "pack_chunks",
     "pack_enriched",
     "pack_readings",
+    "pack_trees",
     "pack_vectors",
     "pictures_prefix",
     "stage_artefact_key",
@@ -64,6 +69,7 @@ __all__ = [
     "unpack_documents",
     "unpack_enriched",
     "unpack_readings",
+    "unpack_trees",
     "unpack_vectors",
     "without",
 ]

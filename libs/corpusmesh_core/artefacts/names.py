@@ -10,6 +10,7 @@ PARSED: Final = "parsed"
 CHUNKS: Final = "chunks"
 ENRICHED: Final = "enriched"
 VECTORS: Final = "vectors"
+TREE: Final = "tree"
 PICTURES: Final = "pictures"
 """Names in `VersionRow.artefacts`; that of the pictures names a prefix, which ends in "/"."""
 
@@ -18,6 +19,7 @@ ARTEFACT_BY_STAGE: Mapping[Stage, str] = {
     Stage.CHUNK: CHUNKS,
     Stage.ENRICH: ENRICHED,
     Stage.EMBED: VECTORS,
+    Stage.TREE: TREE,
 }
 """What each stage writes of a whole batch; every other stage writes none."""
 

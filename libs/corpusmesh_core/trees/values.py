@@ -21,6 +21,8 @@ MADE_BY: Final = "made_by"
 """Attribute of a node's record: `SummaryMethod`, and for a language model its name and the prompt's version."""
 FALLBACK: Final = "fallback"
 """Attribute of a node's record: why a language model's summary was not used; missing where it was, or was not asked."""
+SPEAKS_OF: Final = "speaks_of"
+"""Attribute of a node's record: the heading or the pages that it stands for; missing where it stands for neither."""
 TREE_OF: Final = "tree"
 """Attribute of a node's record: `TreeScope` of its tree."""
 
@@ -140,11 +142,13 @@ class GrownTree:
         layers: Nodes of each layer, from the one above the leaves; the last has one node, unless the tree ends early.
         vectors: Vectors of the nodes of each layer, shape (nodes of the layer, dimension).
         cost: What making it cost.
+        thresholds: Cosine beneath which neighbours were parted, for each layer; what later changes are judged by.
     """
 
     layers: tuple[tuple[TreeNode, ...], ...]
     vectors: tuple[Vectors, ...]
     cost: "TreeCost"
+    thresholds: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)

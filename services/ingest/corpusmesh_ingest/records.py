@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.artefacts import EMBEDDED_ROLES, embedded_texts, indexed_chunks, title_of
+from corpusmesh_core.artefacts import EMBEDDED_ROLES, FileTree, embedded_texts, indexed_chunks, title_of
 from corpusmesh_core.documents import Chunk, ChunkRole
 from corpusmesh_core.enrichment.values import Derived
 from corpusmesh_core.errors import InternalError
@@ -26,6 +26,7 @@ from corpusmesh_core.records import (
 )
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_ingest.page_vectors import PageImages
+from corpusmesh_ingest.tree_records import tree_records
 
 _PAGE_TEXT_CHARACTERS: Final = 4_000
 _KIND_BY_ROLE: Final = {
@@ -44,17 +45,20 @@ class VersionPieces:
         chunks: Its chunks of every role.
         derived: What was made of them.
         pages: Its page images.
+        tree: Its tree; None where it has none.
     """
 
     version: VersionRow
     chunks: Sequence[Chunk]
     derived: Sequence[Derived] = ()
     pages: PageImages = field(default_factory=PageImages)
+    tree: FileTree | None = None
 
     @property
     def record_count(self) -> int:
         """Records that it makes."""
-        return len(self.indexed) + len(self.derived) + len(self.pages.images)
+        nodes = self.tree.node_count if self.tree is not None else 0
+        return len(self.indexed) + len(self.derived) + len(self.pages.images) + nodes
 
     @property
     def indexed(self) -> list[Chunk]:
@@ -75,7 +79,7 @@ def version_records(pieces: VersionPieces, vectors: NDArray[np.float32]) -> Iter
         vectors: Shape (embedded texts, dimension).
 
     Yields:
-        One record for each chunk and each derived record.
+        One record for each chunk, each derived record, each page image and each node of its tree.
 
     Raises:
         InternalError: VECTORS_MISMATCH if there is another number of vectors than of embedded texts.
@@ -92,6 +96,8 @@ def version_records(pieces: VersionPieces, vectors: NDArray[np.float32]) -> Iter
     for item in pieces.derived:
         yield _derived_record(pieces, item, next(following) if item.is_embedded else None)
     yield from _page_records(pieces)
+    if pieces.tree is not None:
+        yield from tree_records(pieces.version, pieces.chunks, pieces.tree)
 
 
 def _record_id(version: VersionRow, chunk: Chunk) -> str:

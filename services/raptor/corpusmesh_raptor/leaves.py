@@ -34,10 +34,12 @@ class LeafSet:
             off, parents, examples of tag sets and derived records are none. A version that is tables for the most part
             has no leaves: rows say nothing together that they do not say alone.
         vectors: Their vectors, shape (leaves, dimension).
+        positions: Positions of those chunks in their document.
     """
 
     leaves: tuple[Leaf, ...]
     vectors: Vectors
+    positions: tuple[int, ...] = ()
 
 
 async def read_leaves(
@@ -98,7 +100,8 @@ def _leaf_set(version: VersionRow, chunks: Sequence[Chunk], vectors: VectorSet) 
         )
         for row in rows
     )
-    return LeafSet(leaves, vectors.vectors[np.array(rows, dtype=np.int64)])
+    positions = tuple(embedded[row].position for row in rows)
+    return LeafSet(leaves, vectors.vectors[np.array(rows, dtype=np.int64)], positions)
 
 
 def _key(keys: NDArray[np.uint8], row: int, title: str, chunk: Chunk) -> bytes:

@@ -10,7 +10,9 @@ from corpusmesh.raptor.v1.tree_service_pb2_grpc import add_TreeServiceServicer_t
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.handlers import TreeHandlers
+from corpusmesh_raptor.stages.file_tree import FileTreeStage
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
+from corpusmesh_raptor.summarizing import Summarizer
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
 from corpusmesh_runtime.worker import StageHandler
@@ -59,5 +61,7 @@ def raptor_stages(settings: RaptorSettings, stores: RaptorStores, tools: RaptorT
     Returns:
         A handler for every stage.
     """
-    del settings, stores, tools
-    return {}
+    summarizer = Summarizer(tools.chat, stores.cache, stores.usage, tools.counter, settings)
+    return {
+        Stage.TREE: FileTreeStage(settings, stores, tools, summarizer),
+    }

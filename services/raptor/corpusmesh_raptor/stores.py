@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from corpusmesh_core.ports.chat import ChatModel
+from corpusmesh_core.ports.clustering import SoftClusterer
 from corpusmesh_core.ports.completions import CompletionCache
 from corpusmesh_core.ports.embedding import Embedder, TextTokenizer
 from corpusmesh_core.ports.index import RecordIndex
@@ -40,8 +41,10 @@ class RaptorTools:
         counter: The embedder's tokenizer.
         chat: The language model; None where none is configured.
         events: Tells that builds have moved.
+        clusterer: Clusters softly, for trees of METHOD_MIXTURE; None where the watershed stands in.
     """
 
     counter: TextTokenizer
     chat: ChatModel | None
     events: EventFeed
+    clusterer: SoftClusterer | None = None

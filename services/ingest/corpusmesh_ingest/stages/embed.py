@@ -17,7 +17,7 @@ from corpusmesh_core.artefacts import (
     text_key,
     unpack_vectors,
 )
-from corpusmesh_core.errors import FailedPreconditionError, NotFoundError, UnavailableError
+from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
@@ -31,6 +31,7 @@ from corpusmesh_ingest.metrics import EMBEDDED_TEXTS_TOTAL
 from corpusmesh_ingest.page_vectors import embed_page_images, list_page_images, vectors_key
 from corpusmesh_ingest.records import VersionPieces
 from corpusmesh_runtime.artefact_access import find_artefacts, read_pieces
+from corpusmesh_runtime.earlier_versions import earlier_versions
 from corpusmesh_runtime.identity import service_identity
 from corpusmesh_runtime.worker import TaskContext
 
@@ -160,11 +161,9 @@ class EmbedStage:
         self, context: TaskContext, versions: Sequence[VersionRow]
     ) -> dict[bytes, NDArray[np.float32]]:
         """Give the vectors of the versions that these were made from, or follow, by the key of their text."""
-        ordinals = sorted({version.base_ordinal for version in versions if version.base_ordinal})
-        bases = list(await self._documents.versions_by_ordinal(context.claim.tenant_id, ordinals)) if ordinals else []
-        for version in versions:
-            if not version.base_ordinal and version.version > 1:
-                bases.extend(await self._version_before(version))
+        identity = service_identity("ingest", tenant_id=context.claim.tenant_id)
+        earlier = await earlier_versions(self._documents, identity, versions)
+        bases = list({row.ordinal: row for row in earlier.values()}.values())
         if not bases:
             return {}
         found = await find_artefacts(
@@ -175,17 +174,6 @@ class EmbedStage:
             for entry in found.values()
             for key, vector in zip(entry.keys, entry.vectors, strict=False)
         }
-
-    async def _version_before(self, version: VersionRow) -> Sequence[VersionRow]:
-        """Give the version that one follows: most of a document stays as it was when it is uploaded again."""
-        identity = service_identity("ingest", tenant_id=version.tenant_id)
-        try:
-            return await self._documents.list_versions(
-                identity, version.knowledge_base_id, version.document_id, version.version, 1
-            )
-        except NotFoundError:
-            # The document was deleted meanwhile: the commit leaves it out.
-            return ()
 
     async def _embed(self, context: TaskContext, texts: Sequence[str]) -> NDArray[np.float32]:
         if not texts:

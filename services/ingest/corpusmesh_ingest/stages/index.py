@@ -1,6 +1,6 @@
 """Stage index: chunks and vectors to records, written beside what is published."""
 
-from corpusmesh_core.artefacts import PICTURES, VECTORS, unpack_vectors
+from corpusmesh_core.artefacts import PICTURES, TREE, VECTORS, unpack_trees, unpack_vectors
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import DocumentStore, KnowledgeBaseStore
 from corpusmesh_core.ports.objects import ObjectStore
@@ -54,13 +54,17 @@ class IndexStage:
         vectors = await read_artefacts(
             self._objects, versions, VECTORS, unpack_vectors, timeout_seconds=context.remaining_seconds()
         )
+        with_tree = [version for version in versions if TREE in version.artefacts]
+        trees = await read_artefacts(
+            self._objects, with_tree, TREE, unpack_trees, timeout_seconds=context.remaining_seconds()
+        )
         records: list[Record] = []
         patches: list[VersionPatch] = []
         for version in versions:
             pages = await list_page_images(
                 self._objects, version.artefacts.get(PICTURES, ""), timeout_seconds=context.remaining_seconds()
             )
-            made = VersionPieces(version, *pieces[version.ordinal], pages)
+            made = VersionPieces(version, *pieces[version.ordinal], pages, trees.get(version.ordinal))
             records.extend(version_records(made, vectors[version.ordinal].vectors))
             if made.record_count != version.record_count:
                 patches.append(VersionPatch(ordinal=version.ordinal, record_count=made.record_count))
