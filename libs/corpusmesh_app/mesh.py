@@ -59,6 +59,8 @@ from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.researching.handlers import ResearchHandlers, ResearchTools
 from corpusmesh_retrieve.searching import Searcher
 from corpusmesh_retrieve.stages import SearchStages
+from corpusmesh_retrieve.trees.leaves import LeafStage
+from corpusmesh_retrieve.trees.stage import TreeStage
 from corpusmesh_retrieve.understanding import UnderstandingTools, knowledge_base_router, understanding_stages
 from corpusmesh_retrieve.viewing import SnapshotReader, Viewer
 from corpusmesh_retrieve.vocabulary.handlers import VocabularyHandlers
@@ -248,19 +250,22 @@ class Process:
                 Viewer(reader), stores.index, stores.embedder, words, partial(datetime.now, UTC)
             )
             correction = CorrectionStage(web=web)
+            recaller = Recaller(stores.index, stores.embedder)
             stages = SearchStages(
                 route=knowledge_base_router(understanding, stores.knowledge_bases).route,
                 understanding=understanding_stages(understanding),
                 features=feature_stages(reader, stores.index),
                 assembly=(
+                    TreeStage(recaller),
                     correction,
                     *assembly_stages(
                         stores.index,
                         stores.embedder,
                         adapters.embedder,
-                        between=(HopStage(Recaller(stores.index, stores.embedder)), pages),
+                        between=(HopStage(recaller), pages),
                         compress_by_model=settings.retrieve.compress_by_model,
                     ),
+                    LeafStage(stores.index),
                 ),
             )
             searcher = Searcher(reader, stores.index, stores.embedder, stages)

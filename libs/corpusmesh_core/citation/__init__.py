@@ -13,6 +13,7 @@ from corpusmesh_core.citation.checking import (
     plain_statement,
 )
 from corpusmesh_core.citation.labels import MAX_LABEL_COUNT, defuse_markers, draw_labels
+from corpusmesh_core.citation.leaf_support import MAX_PLACES, supporting_leaves
 from corpusmesh_core.citation.placement import check_answer, cited_labels, place_citations
 from corpusmesh_core.citation.sentence_gate import SentenceGate, split_segments
 from corpusmesh_core.citation.sentences import SentenceSpan, split_sentences
@@ -20,6 +21,7 @@ from corpusmesh_core.citation.sentences import SentenceSpan, split_sentences
 __all__ = [
     "MAX_CITATIONS_PER_SENTENCE",
     "MAX_LABEL_COUNT",
+    "MAX_PLACES",
     "AnswerFilter",
     "CheckSettings",
     "CheckedSentence",
@@ -40,4 +42,5 @@ __all__ = [
     "plain_statement",
     "split_segments",
     "split_sentences",
+    "supporting_leaves",
 ]

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 
 from corpusmesh_core.ranking.names import MAX_NAME_TERMS, Name, Terms, find_names, title_forms
 from corpusmesh_core.ranking.scoring import BELOW_THRESHOLD, RankedCandidate, in_order
+from corpusmesh_core.records import RecordKind
 from corpusmesh_core.text import QueryTerms, analyze, is_stop_word, normalize
 
 MAX_SOURCES = 4
@@ -233,6 +234,9 @@ def _titles(
     forms_of: dict[str, list[tuple[Terms, float]]] = {}
     for item in ranked:
         record = item.candidate.record
+        if record.kind is RecordKind.TREE_NODE:
+            # It has the title of its document, and the document is what is meant.
+            continue
         forms = forms_of.get(record.title)
         if forms is None:
             forms = forms_of[record.title] = list(_forms(record.title, names, beginnings, asked))

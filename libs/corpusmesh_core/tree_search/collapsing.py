@@ -18,13 +18,17 @@ from typing import Final
 
 from corpusmesh_core.assembly.ordering import arranged, dropped, kept_of
 from corpusmesh_core.ranking import RankedCandidate, RankingOptions, in_order, raised
+from corpusmesh_core.ranking.scoring import BELOW_THRESHOLD
 from corpusmesh_core.tree_search.nodes import NodeOutcome, TreeStep, is_node
 
 COVERED_BY_LEAVES: Final = "covered_by_leaves"
 COVERED_BY_SUMMARY: Final = "covered_by_summary"
 MAX_STEPS: Final = 200
 """Most nodes that an explanation tells of."""
-_MAX_LED_TO: Final = 8
+MAX_LEADING: Final = 24
+MAX_LED_TO_PER_NODE: Final = 64
+MAX_LED_TO: Final = 200
+_MAX_NAMED: Final = 8
 _MAX_VIA: Final = 8
 
 
@@ -98,26 +102,24 @@ def settle_nodes(
     return arranged(staying, leaving, ranked), tuple(steps[:MAX_STEPS])
 
 
-def leaves_to_score(
-    ranked: Sequence[RankedCandidate], known: Collection[str], *, max_count: int, max_per_node: int
-) -> tuple[str, ...]:
-    """Name the leaves of kept nodes that are no candidates yet.
+def leaves_to_score(nodes: Sequence[RankedCandidate], known: Collection[str]) -> tuple[str, ...]:
+    """Name the leaves of the best nodes that are no candidates yet.
+
+    A node of more than MAX_LED_TO_PER_NODE leaves speaks of too much to speak for one of them.
 
     Args:
-        ranked: Candidates, kept ones first.
+        nodes: Nodes, kept ones first, best first.
         known: Ids of all candidates.
-        max_count: Most ids.
-        max_per_node: A node of more leaves leads to none: it speaks of too much to speak for one of them.
 
     Returns:
-        Ids, those of the best nodes first.
+        At most MAX_LED_TO ids of the first MAX_LEADING nodes, those of the best first.
     """
     wanted: dict[str, None] = {}
-    for item in kept_of(ranked):
+    for item in kept_of(nodes)[:MAX_LEADING]:
         links = item.candidate.record.links
-        if is_node(item) and len(links) <= max_per_node:
+        if len(links) <= MAX_LED_TO_PER_NODE:
             wanted.update(dict.fromkeys(name for name in links if name not in known))
-    return tuple(wanted)[:max_count]
+    return tuple(wanted)[:MAX_LED_TO]
 
 
 def lift_leaves(
@@ -141,6 +143,8 @@ def lift_leaves(
         target = node.similarity - node.explanation.rank_feature - chosen.lead_penalty
         share = chosen.lead_share
         for place in sorted(places[name] for name in set(node.candidate.record.links) if name in places):
+            if ranked[place].explanation.dropped_because not in ("", BELOW_THRESHOLD):
+                continue
             own = ranked[place].similarity - ranked[place].explanation.rank_feature
             lifted = own + share * (target - own)
             if lifted <= own:
@@ -181,5 +185,5 @@ def _holds(node: RankedCandidate, leaf: RankedCandidate, share: float) -> bool:
 
 def _step(kept: Sequence[RankedCandidate], place: int, outcome: NodeOutcome, others: Sequence[int]) -> TreeStep:
     record = kept[place].candidate.record
-    named = tuple(kept[other].candidate.record.record_id for other in others[:_MAX_LED_TO])
+    named = tuple(kept[other].candidate.record.record_id for other in others[:_MAX_NAMED])
     return TreeStep(record.record_id, record.layer, kept[place].similarity, outcome, named)

@@ -9,13 +9,13 @@ from typing import Any
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1.answer_service_pb2_grpc import AnswerServiceServicer
 from corpusmesh_core.errors import InvalidArgumentError, OverloadedError
-from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_retrieve.answering import Answerer, AnswerOptions, AnswerResult
+from corpusmesh_retrieve.answering.citing import citations_to_wire, resolved_citations
 from corpusmesh_retrieve.answering.feed import Feed
 from corpusmesh_retrieve.asking import SessionOpener
 from corpusmesh_retrieve.config import RetrieveSettings
 from corpusmesh_retrieve.conversing import AnswerOrigin, Conversations, ConversationTurn
-from corpusmesh_retrieve.convert import condition_to_wire, hit_to_wire, metadata_of
+from corpusmesh_retrieve.convert import condition_to_wire, metadata_of
 from corpusmesh_retrieve.explaining import stage_to_wire
 from corpusmesh_retrieve.ledger import Recorder
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
@@ -128,7 +128,7 @@ class AnswerHandlers(AnswerServiceServicer):
         )
         yield answer_pb.AnswerQuestionResponse(
             evidence=answer_pb.EvidenceList(
-                evidence=_citations([piece.label for piece in result.evidence], result, hits),
+                evidence=citations_to_wire([piece.label for piece in result.evidence], result, outcome),
                 snapshots=snapshot_names(outcome),
             )
         )
@@ -142,7 +142,7 @@ class AnswerHandlers(AnswerServiceServicer):
                     yield answer_pb.AnswerQuestionResponse(text_delta=piece)
                 else:
                     yield _progress(*piece)
-        summary = summary_to_wire(result, outcome, _citations(result.cited, result, hits), retrieval)
+        summary = summary_to_wire(result, outcome, await resolved_citations(result, outcome), retrieval)
         turn.finish(summary)
         yield answer_pb.AnswerQuestionResponse(summary=summary)
 
@@ -239,13 +239,6 @@ def summary_to_wire(
 
 def _progress(stage: str, message: str) -> answer_pb.AnswerQuestionResponse:
     return answer_pb.AnswerQuestionResponse(progress=answer_pb.AnswerProgress(stage=stage, message=message))
-
-
-def _citations(
-    labels: Sequence[int], result: AnswerResult, hits: dict[str, RankedCandidate]
-) -> list[answer_pb.Citation]:
-    records = {piece.label: piece.record_id for piece in result.evidence}
-    return [answer_pb.Citation(marker=label, hit=hit_to_wire(hits[records[label]])) for label in labels]
 
 
 def _busy() -> OverloadedError:

@@ -11,6 +11,7 @@ from corpusmesh_core.ranking import RankedCandidate, ScoreExplanation
 from corpusmesh_core.records import Record
 from corpusmesh_core.request_limits import MAX_DOCUMENTS, MAX_METADATA_CONDITIONS, MAX_TURN_CHARACTERS, MAX_TURNS
 from corpusmesh_core.tenancy import FilterCondition, FilterOperator, MetadataFilter
+from corpusmesh_core.tree_search import node_title
 from corpusmesh_retrieve.outcome import PastTurn
 from corpusmesh_runtime.places import place_to_wire
 
@@ -137,22 +138,23 @@ def snapshots_of(names: Sequence[str], knowledge_base_ids: Sequence[str]) -> dic
     return snapshots
 
 
-def hit_to_wire(ranked: RankedCandidate) -> pb.SearchHit:
+def hit_to_wire(ranked: RankedCandidate, leaves: Sequence[Record] = ()) -> pb.SearchHit:
     """Write a hit.
 
     Args:
         ranked: The candidate with its scores.
+        leaves: For a node of a tree: chunks that it stands for.
 
     Returns:
         The hit with its place.
     """
     record = ranked.candidate.record
-    document = f"knowledgeBases/{record.knowledge_base_id}/documents/{record.document_id}" if record.document_id else ""
+    document = document_of(record)
     return pb.SearchHit(
         record_id=record.record_id,
         kind=record.kind.value,
         document=document,
-        title=record.title,
+        title=node_title(record, [leaf.title for leaf in leaves]),
         place=place_to_wire(record, document),
         text=record.text,
         position=record.position,
@@ -162,7 +164,36 @@ def hit_to_wire(ranked: RankedCandidate) -> pb.SearchHit:
         merged_record_ids=ranked.merged_record_ids,
         via_record_ids=ranked.via_record_ids,
         url=record.attributes.get("url", ""),
+        layer=record.layer,
+        leaves=[leaf_to_wire(leaf) for leaf in leaves],
     )
+
+
+def leaf_to_wire(record: Record) -> pb.HitLeaf:
+    """Write a chunk that a node stands for.
+
+    Args:
+        record: The chunk.
+
+    Returns:
+        It with its place.
+    """
+    document = document_of(record)
+    return pb.HitLeaf(
+        record_id=record.record_id, document=document, title=record.title, place=place_to_wire(record, document)
+    )
+
+
+def document_of(record: Record) -> str:
+    """Name the document of a record.
+
+    Args:
+        record: The record.
+
+    Returns:
+        Its resource name; "" for a record of a build.
+    """
+    return f"knowledgeBases/{record.knowledge_base_id}/documents/{record.document_id}" if record.document_id else ""
 
 
 def scores_to_wire(explanation: ScoreExplanation) -> pb.Scores:

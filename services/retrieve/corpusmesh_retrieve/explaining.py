@@ -60,4 +60,14 @@ def explanation_to_wire(outcome: SearchOutcome) -> pb.Explanation:
             for variant in outcome.variants
         ],
         effective_plan=plan_to_wire(outcome.plan),
+        tree_path=[
+            pb.TreeStep(
+                record_id=step.record_id,
+                layer=step.layer,
+                similarity=step.similarity,
+                outcome=step.outcome.value,
+                led_to=step.led_to,
+            )
+            for step in outcome.tree_path
+        ],
     )

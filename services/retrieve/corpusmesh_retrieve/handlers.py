@@ -74,6 +74,7 @@ class RetrievalHandlers(RetrievalServiceServicer):
                 metadata=metadata_of(request.plan, knowledge_base_ids=identifiers),
                 snapshots=position.snapshots,
                 history=history_of(request.history),
+                offset=position.offset,
             ),
         )
         page = page_of(outcome.kept, offset=position.offset, page_size=page_size)
@@ -86,7 +87,7 @@ class RetrievalHandlers(RetrievalServiceServicer):
         if position.offset == 0:
             retrieval = await self._recorder.record(call, request.plan, outcome, page.items, page_size=page_size)
         return pb.SearchChunksResponse(
-            hits=[hit_to_wire(item) for item in page.items],
+            hits=[hit_to_wire(item, outcome.leaves.get(item.candidate.record.record_id, ())) for item in page.items],
             next_page_token=more,
             snapshots=snapshot_names(outcome),
             total_size=page.total_count,

@@ -16,6 +16,7 @@ from corpusmesh_core.ranking.hops import (
     read_follow_ups,
 )
 from corpusmesh_core.text import QueryTerms
+from corpusmesh_core.tree_search import is_node
 from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.recalling import Recaller
@@ -75,7 +76,8 @@ class HopStage:
         searched: dict[tuple[str, ...], None] = {}
         for _ in range(outcome.plan.assembly.hops):
             known = {text.record_id for text in texts}
-            kept = [item for item in ranked if item.is_kept]
+            # A summary names what chunks that are candidates themselves name.
+            kept = [item for item in ranked if item.is_kept and not is_node(item)]
             new = naming_texts("" if "" in known else outcome.question, kept, known=known)
             names = [name for name in names_to_search(new) if name not in searched]
             if not names:

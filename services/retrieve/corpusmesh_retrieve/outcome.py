@@ -11,8 +11,10 @@ from corpusmesh_core.answering.step_answers import Sufficiency
 from corpusmesh_core.ports.index import Candidates
 from corpusmesh_core.query import QueryVariant, RetrievalPlan
 from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.records import Record
 from corpusmesh_core.tenancy import FilterCondition, MetadataFilter, VisibilityInputs
 from corpusmesh_core.text import QueryTerms, analyze_query
+from corpusmesh_core.tree_search import TreeStep
 from corpusmesh_core.visibility import Visibility
 from corpusmesh_retrieve.asking import ModelSession
 
@@ -71,6 +73,7 @@ class SearchRequest:
         metadata: The caller's own conditions on documents.
         snapshots: Snapshot by knowledge base, where another than the current one is wanted.
         history: Turns before the question, oldest first.
+        offset: Hits of the pages before.
         session: Access to the language model, bounded for this request.
         notify: Is told what is being done, (stage, message), where somebody listens; must not block.
     """
@@ -82,6 +85,7 @@ class SearchRequest:
     metadata: MetadataFilter = field(default_factory=MetadataFilter)
     snapshots: Mapping[str, int] = field(default_factory=dict)
     history: tuple[PastTurn, ...] = ()
+    offset: int = 0
     notify: Callable[[str, str], None] | None = None
 
     def tell(self, stage: str, message: str) -> None:
@@ -103,11 +107,15 @@ class SpaceView:
         space_id: The space.
         knowledge_base_ids: The request's knowledge bases in it.
         visibility: The bitmap of its one snapshot of each; every query of every stage carries a filter made of it.
+        has_tree: Whether a tree may be searched here; without one nothing is paid for it.
+        build_count: Visible ordinals that are of builds, not of documents.
     """
 
     space_id: str
     knowledge_base_ids: tuple[str, ...]
     visibility: Visibility
+    has_tree: bool = False
+    build_count: int = 0
 
 
 @dataclass(slots=True)
@@ -131,6 +139,8 @@ class SearchOutcome:
         derived: Candidates by space view that lead to chunks (see `corpusmesh_core.ranking.derived`), for the question.
         rank_features: What tags, page rank and the like add, by record id.
         ranked: All candidates, the kept ones first, best first.
+        tree_path: Nodes of trees that were looked at, in the order in which they were.
+        leaves: For nodes of trees that are hits: chunks that they stand for, best first, by record id of the node.
         compressed: Shortened text of evidence, by record id.
         sufficiency: Whether what was found is enough, as the last check of the search says; None without a check.
         unreachable: Legs that did not answer.
@@ -154,6 +164,8 @@ class SearchOutcome:
     derived: list[Candidates] = field(default_factory=list)
     rank_features: dict[str, float] = field(default_factory=dict)
     ranked: tuple[RankedCandidate, ...] = ()
+    tree_path: list[TreeStep] = field(default_factory=list)
+    leaves: dict[str, tuple[Record, ...]] = field(default_factory=dict)
     compressed: dict[str, str] = field(default_factory=dict)
     sufficiency: Sufficiency | None = None
     unreachable: list[str] = field(default_factory=list)
@@ -167,5 +179,5 @@ class SearchOutcome:
 
     @property
     def visible_count(self) -> int:
-        """Ordinals that the caller may see and that the filters left."""
-        return sum(len(view.visibility.ordinals) for view in self.views)
+        """Versions that the caller may see and that the filters left."""
+        return sum(len(view.visibility.ordinals) - view.build_count for view in self.views)

@@ -18,23 +18,21 @@ from corpusmesh_core.ports.index import (
     Reference,
     WordMatching,
 )
-from corpusmesh_core.query import QueryVariant, SearchMode, VariantOrigin
+from corpusmesh_core.query import QueryVariant, SearchMode
 from corpusmesh_core.ranking import (
     RankedCandidate,
-    VariantCandidates,
-    VectorScale,
     derived_kinds,
     in_order,
-    lift_by_derived,
     links_to_fetch,
     rank_candidates,
-    rank_variants,
-    trust_in,
 )
 from corpusmesh_core.records import RecordKind
-from corpusmesh_core.text import QueryTerms, Script, analyze_query, cut_to_bytes, script_of
+from corpusmesh_core.text import QueryTerms, analyze_query, cut_to_bytes
+from corpusmesh_core.tree_search import leaves_to_score
 from corpusmesh_core.visibility import build_filter
+from corpusmesh_retrieve.ordering import rank_found, terms_of
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
+from corpusmesh_retrieve.trees.requests import node_requests, with_nodes
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 
@@ -46,11 +44,11 @@ _REFRESH_SECONDS = 2.0
 _EMBED_SHARE_OF_DEADLINE = 0.4
 """Of the caller's time; the rest is for the full-text search, which must not fail because the model is slow."""
 _NO_TERMS = analyze_query("")
-_LED_AWAY = frozenset({VariantOrigin.HOP, VariantOrigin.PART})
-"""Origins whose texts are about something else than the question by design: names that it does not know yet."""
 _VARIANT_WINDOW = 128
 """Candidates of each leg of a variant: 15 of them with a thousand each would be a quarter of a gigabyte."""
 _DERIVED = -1
+_NODES = -2
+"""Place of the first request for nodes of trees; those of further layers stand before it."""
 _TITLE_WINDOW = 24
 """Records that names lead to; more are no better on the evaluation sets (16 to 64 measured) and cost their content."""
 _MAX_LED_TO = 48
@@ -189,7 +187,14 @@ class Recaller:
         outcome.unreachable.extend(leg for own in found for part in own for leg in part.incomplete_legs)
 
     async def score(
-        self, call: CallContext, outcome: SearchOutcome, view: SpaceView, record_ids: Sequence[str]
+        self,
+        call: CallContext,
+        outcome: SearchOutcome,
+        view: SpaceView,
+        record_ids: Sequence[str],
+        *,
+        kinds: Sequence[RecordKind] | None = None,
+        as_links: bool = False,
     ) -> Candidates:
         """Score records by the question as recalled ones are.
 
@@ -197,15 +202,20 @@ class Recaller:
             call: The call.
             outcome: A search whose question is embedded.
             view: Where they are.
-            record_ids: Their ids; those that the request may not see, or of other kinds than the plan's, are left out.
+            record_ids: Their ids; those that the request may not see, or of other kinds, are left out.
+            kinds: Their kinds; None for the plan's.
+            as_links: Whether to score the records that point at them instead, at most MAX_WINDOW.
 
         Returns:
             Candidates without ranks.
         """
         vector = outcome.query_vector if outcome.query_space_id == view.space_id else None
-        request = replace(
-            _request(outcome, view, terms=outcome.terms, vector=vector, kinds=outcome.plan.kinds),
-            record_ids=tuple(dict.fromkeys(record_ids))[:MAX_WINDOW],
+        request = _request(
+            outcome, view, terms=outcome.terms, vector=vector, kinds=outcome.plan.kinds if kinds is None else kinds
+        )
+        named = tuple(dict.fromkeys(record_ids))[:MAX_WINDOW]
+        request = (
+            replace(request, linking_to=named, window=MAX_WINDOW) if as_links else replace(request, record_ids=named)
         )
         [found] = await self._index.search(
             call.identity.tenant_id, view.space_id, [request], timeout_seconds=call.remaining_seconds()
@@ -307,25 +317,28 @@ class Recaller:
                 leading = _request(outcome, view, terms=terms, vector=own, kinds=kinds)
                 # A question or a statement is too short to hold a share of the terms.
                 requests[_DERIVED] = replace(leading, matching=WordMatching())
+            if is_question:
+                requests.update(
+                    (_NODES - number, part) for number, part in enumerate(node_requests(plan, view, request))
+                )
         if not requests:
             return found, Candidates(())
         tenant_id, seconds = call.identity.tenant_id, call.remaining_seconds()
         answers = await self._index.search(tenant_id, view.space_id, list(requests.values()), timeout_seconds=seconds)
         by_place = dict(zip(requests, answers, strict=True))
         derived = by_place.pop(_DERIVED, Candidates(()))
+        nodes = [by_place.pop(place) for place in sorted(by_place) if place <= _NODES]
         for place, candidates in by_place.items():
             found[place] = candidates
             if candidates.spellings:
                 present = outcome.terms.alternatives
                 further = tuple(item for item in candidates.spellings if item not in present)
                 outcome.terms = replace(outcome.terms, alternatives=(*present, *further))
-        if derived.items:
-            known = {item.record.record_id for candidates in found for item in candidates.items}
-            ranked = rank_candidates(derived, outcome.terms, plan.ranking_options())
-            missing = links_to_fetch(ranked, known, max_count=min(_MAX_LED_TO, plan.window))
-            if missing:
-                led_to = await self.score(call, outcome, view, missing)
-                found[0] = replace(found[0], items=(*found[0].items, *led_to.items))
+        if nodes:
+            found[0] = with_nodes(found[0], nodes)
+        if missing := _led_to(outcome, found, derived, nodes):
+            led_to = await self.score(call, outcome, view, missing)
+            found[0] = replace(found[0], items=(*found[0].items, *led_to.items))
         return found, derived
 
 
@@ -344,72 +357,24 @@ def _request(
     )
 
 
+def _led_to(
+    outcome: SearchOutcome, found: Sequence[Candidates], derived: Candidates, nodes: Sequence[Candidates]
+) -> tuple[str, ...]:
+    """Name the chunks that only derived records and nodes of trees have found."""
+    known = {item.record.record_id for candidates in found for item in candidates.items}
+    options = outcome.plan.ranking_options()
+    wanted: list[str] = []
+    if derived.items:
+        ranked = rank_candidates(derived, outcome.terms, options)
+        wanted += links_to_fetch(ranked, known, max_count=min(_MAX_LED_TO, outcome.plan.window))
+    if any(part.items for part in nodes):
+        united = replace(nodes[0], items=tuple(item for part in nodes for item in part.items))
+        wanted += leaves_to_score(rank_candidates(united, outcome.terms, options), known)
+    return tuple(dict.fromkeys(wanted))
+
+
 def _respelt(request: RecallRequest) -> RecallRequest:
     return replace(request, matching=replace(request.matching, corrects_spelling=True))
-
-
-async def rank_found(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
-    """Put everything in order that was found so far.
-
-    Args:
-        outcome: The state of the search; what comes to it meanwhile is not looked at.
-
-    Returns:
-        All candidates, see `SearchOutcome.ranked`.
-    """
-    now = replace(
-        outcome,
-        variants=list(outcome.variants),
-        variant_vectors=list(outcome.variant_vectors),
-        found=[list(found) for found in outcome.found],
-        rank_features=dict(outcome.rank_features),
-    )
-    # Some milliseconds for a question alone, a tenth of a second for ten variants: not on the event loop.
-    return await asyncio.to_thread(_ranked, now)
-
-
-def _ranked(outcome: SearchOutcome) -> tuple[RankedCandidate, ...]:
-    options = outcome.plan.ranking_options()
-    known = [
-        (terms, variant.weight, 1.0 if variant.origin in _LED_AWAY else _trust(outcome, terms, vector, options.scale))
-        for variant, vector in zip(outcome.variants, outcome.variant_vectors, strict=True)
-        for terms in [terms_of(outcome, variant)]
-    ]
-    ranked: list[RankedCandidate] = []
-    for found, derived in zip(outcome.found, outcome.derived, strict=True):
-        parts = [
-            VariantCandidates(candidates, terms, weight, trust)
-            for (terms, weight, trust), candidates in zip(known, found, strict=True)
-        ]
-        own = rank_variants(parts[0], parts[1:], options, rank_features=outcome.rank_features)
-        if derived.items:
-            own = lift_by_derived(own, rank_candidates(derived, outcome.terms, options), options)
-        ranked += own
-    if len(outcome.found) < 2:
-        return tuple(ranked)
-    # Spaces cannot be compared by cosine alone; similarity is absolute, so it joins them.
-    return tuple(sorted(ranked, key=lambda item: (not item.is_kept, -item.similarity)))
-
-
-def _trust(outcome: SearchOutcome, terms: QueryTerms, vector: Vector | None, scale: VectorScale) -> float:
-    if vector is None or outcome.query_vector is None:
-        return 1.0
-    scripts = {script_of(terms.fine), script_of(outcome.terms.fine)}
-    is_cross_script = scripts == {Script.SPACED, Script.UNSPACED}
-    return trust_in(float(vector @ outcome.query_vector), is_cross_script=is_cross_script, scale=scale)
-
-
-def terms_of(outcome: SearchOutcome, variant: QueryVariant) -> QueryTerms:
-    """Give the terms of a variant.
-
-    Args:
-        outcome: The state of the search.
-        variant: One of its variants.
-
-    Returns:
-        The question's terms, with emphasis and alternatives, for the question itself.
-    """
-    return outcome.terms if variant is outcome.variants[0] else analyze_query(variant.text)
 
 
 def _tell(outcome: SearchOutcome, note: str) -> None:

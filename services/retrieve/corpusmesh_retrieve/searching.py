@@ -8,8 +8,9 @@ from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.query import QueryVariant, VariantOrigin
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.text import analyze_query, is_stop_word
+from corpusmesh_retrieve.ordering import rank_found
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
-from corpusmesh_retrieve.recalling import MAX_VARIANTS, Recaller, rank_found
+from corpusmesh_retrieve.recalling import MAX_VARIANTS, Recaller
 from corpusmesh_retrieve.stages import SearchStages, run_stages, timed_stage
 from corpusmesh_retrieve.viewing import SnapshotReader, Viewer
 from corpusmesh_runtime.context import CallContext

@@ -1,11 +1,15 @@
 """What a search may see: asked once at its beginning, and again where conditions are read out of the question."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from pyroaring import BitMap
+
 from corpusmesh_core.tenancy import Identity, MetadataFilter, VisibilityInputs, visibility_of
+from corpusmesh_core.tenancy.publishing import load_bitmap
+from corpusmesh_core.trees.settings import TREE, TreeScope
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
 
@@ -107,7 +111,25 @@ def views_of(inputs: Sequence[VisibilityInputs]) -> tuple[SpaceView, ...]:
     spaces: dict[str, list[VisibilityInputs]] = {}
     for item in inputs:
         spaces.setdefault(item.space_id, []).append(item)
-    return tuple(
-        SpaceView(space_id, tuple(item.knowledge_base_id for item in items), visibility_of(items))
-        for space_id, items in spaces.items()
+    return tuple(_view_of(space_id, items) for space_id, items in spaces.items())
+
+
+def _view_of(space_id: str, items: Sequence[VisibilityInputs]) -> SpaceView:
+    visibility = visibility_of(items)
+    build_count = sum(
+        load_bitmap(ordinals).intersection_cardinality(BitMap(visibility.ordinals))
+        for item in items
+        for ordinals in item.builds
     )
+    return SpaceView(
+        space_id,
+        tuple(item.knowledge_base_id for item in items),
+        visibility,
+        has_tree=build_count > 0 or any(_has_file_trees(item.config) for item in items),
+        build_count=build_count,
+    )
+
+
+def _has_file_trees(config: Mapping[str, object]) -> bool:
+    section = config.get(TREE)
+    return isinstance(section, Mapping) and section.get("scope") == TreeScope.FILE.value

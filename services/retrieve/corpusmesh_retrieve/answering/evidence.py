@@ -4,7 +4,8 @@ from urllib.parse import urlsplit
 
 from corpusmesh_core.answering import Evidence
 from corpusmesh_core.ranking import RankedCandidate
-from corpusmesh_core.records import RecordKind
+from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.tree_search import node_title
 from corpusmesh_retrieve.outcome import SearchOutcome
 
 
@@ -32,18 +33,28 @@ def _piece(item: RankedCandidate, outcome: SearchOutcome) -> Evidence:
     return Evidence(
         record_id=record.record_id,
         text=text,
-        document=record.display_name or record.title,
+        document=record.display_name or _title(record, outcome),
         token_count=token_count,
         page=record.page,
         boxes=record.boxes,
         heading_path=record.heading_path,
-        source=_site(url) if url else f"knowledgeBases/{record.knowledge_base_id}/documents/{record.document_id}",
+        source=_site(url) if url else _source(record),
         score=item.similarity,
         cosine=item.explanation.vector.raw,
         url=url,
         # What stands in the index is analysed already; what was joined or shortened since is not.
         terms=tuple(item.candidate.content_terms.split()) if is_indexed else (),
     )
+
+
+def _title(record: Record, outcome: SearchOutcome) -> str:
+    return node_title(record, [leaf.title for leaf in outcome.leaves.get(record.record_id, ())])
+
+
+def _source(record: Record) -> str:
+    # A summary of several documents is of none of them: it must not fill the place of another.
+    base = f"knowledgeBases/{record.knowledge_base_id}"
+    return f"{base}/documents/{record.document_id}" if record.document_id else f"{base}/records/{record.record_id}"
 
 
 def _site(url: str) -> str:

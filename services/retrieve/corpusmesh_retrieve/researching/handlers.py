@@ -146,7 +146,7 @@ class ResearchHandlers(ResearchServiceServicer):
             web_search_count=web.search_count if web is not None else 0,
         )
         RESEARCHES_TOTAL.labels("budget" if research.spent else "done").inc()
-        yield pb.ResearchResponse(summary=summary_to_wire(research, outcome, result, cost_to_wire(cost)))
+        yield pb.ResearchResponse(summary=await summary_to_wire(research, outcome, result, cost_to_wire(cost)))
 
     def _plan(self, request: pb.ResearchRequest) -> tuple[ResearchPlan, BudgetShares]:
         identifiers = knowledge_base_ids_of(request.knowledge_bases)

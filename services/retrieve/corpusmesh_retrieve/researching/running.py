@@ -264,6 +264,7 @@ class Research:
         return replace(
             first,
             ranked=merge_findings(findings, _record_id),
+            leaves=dict(self._knowledge_bases.leaves),
             # What was left out of evidence for one question may be what another one asks for.
             compressed=first.compressed if len(order) == 1 else {},
             unreachable=list(self.unreachable),

@@ -72,6 +72,8 @@ class KnowledgeBaseSource:
         self.first: SearchOutcome | None = None
         self.search_count = 0
         self.unreachable: dict[str, None] = {}
+        self.leaves: dict[str, tuple[Record, ...]] = {}
+        """Chunks beneath the nodes of trees that were found, by record id of the node."""
         self.vectors: dict[str, NDArray[np.float32] | None] = {}
         """Vector of each question that was searched, in the space of the first."""
 
@@ -93,6 +95,7 @@ class KnowledgeBaseSource:
         if self.first is None:
             self.first = outcome
         self.unreachable.update(dict.fromkeys(outcome.unreachable))
+        self.leaves.update(outcome.leaves)
         is_comparable = outcome.query_space_id == self.first.query_space_id
         self.vectors[outcome.question] = outcome.query_vector if is_comparable else None
         return outcome.kept[: outcome.plan.page_size]
@@ -111,6 +114,10 @@ class KnowledgeBaseSource:
         except NotFoundError:
             outcome.views = ()
         outcome.ranked = tuple(item for item in outcome.ranked if _may_show(item.candidate.record, outcome.views))
+        outcome.leaves = {
+            name: tuple(leaf for leaf in leaves if _may_show(leaf, outcome.views))
+            for name, leaves in outcome.leaves.items()
+        }
 
     def _following(self, first: SearchOutcome, question: str) -> SearchRequest:
         metadata = self._request.metadata

@@ -8,7 +8,7 @@ from corpusmesh_core.research.budget import ResearchCost
 from corpusmesh_core.research.tree import QuestionNode, QuestionState
 from corpusmesh_retrieve.answer_handlers import summary_to_wire as answer_to_wire
 from corpusmesh_retrieve.answering import AnswerResult
-from corpusmesh_retrieve.convert import hit_to_wire
+from corpusmesh_retrieve.answering.citing import citations_to_wire, resolved_citations
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_retrieve.request_checks import snapshot_names
 from corpusmesh_retrieve.researching.running import Research
@@ -74,10 +74,12 @@ def evidence_to_wire(result: AnswerResult, outcome: SearchOutcome) -> answer_pb.
         The evidence with the marker of each piece, and the snapshots that were searched.
     """
     labels = [piece.label for piece in result.evidence]
-    return answer_pb.EvidenceList(evidence=_citations(labels, result, outcome), snapshots=snapshot_names(outcome))
+    return answer_pb.EvidenceList(
+        evidence=citations_to_wire(labels, result, outcome), snapshots=snapshot_names(outcome)
+    )
 
 
-def summary_to_wire(
+async def summary_to_wire(
     research: Research, outcome: SearchOutcome, result: AnswerResult, cost: pb.ResearchCost
 ) -> pb.ResearchSummary:
     """Write how a research went.
@@ -92,7 +94,7 @@ def summary_to_wire(
         The wire message.
     """
     result.notes.extend(_silent(outcome))
-    answer = answer_to_wire(result, outcome, _citations(result.cited, result, outcome))
+    answer = answer_to_wire(result, outcome, await resolved_citations(result, outcome))
     return pb.ResearchSummary(
         answer=answer,
         questions=[node_to_wire(node) for node in research.tree.nodes],
@@ -105,9 +107,3 @@ def summary_to_wire(
 
 def _silent(outcome: SearchOutcome) -> Sequence[str]:
     return [f"did not answer: {name}" for name in outcome.unreachable]
-
-
-def _citations(labels: Sequence[int], result: AnswerResult, outcome: SearchOutcome) -> list[answer_pb.Citation]:
-    records = {piece.label: piece.record_id for piece in result.evidence}
-    hits = {item.candidate.record.record_id: item for item in outcome.kept}
-    return [answer_pb.Citation(marker=label, hit=hit_to_wire(hits[records[label]])) for label in labels]

@@ -1,0 +1,116 @@
+"""Stage that reads which chunks the nodes among the hits stand for, so that every node leads to places in originals."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from corpusmesh_core.ports.index import MAX_WINDOW, RecallRequest, RecordIndex
+from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.text import analyze_query
+from corpusmesh_core.tree_search import children_of, is_node
+from corpusmesh_core.visibility import build_filter
+from corpusmesh_retrieve.assembling.reading import RecordReader, space_of
+from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
+from corpusmesh_retrieve.stages import StageResult, counted
+from corpusmesh_runtime.context import CallContext
+
+MAX_LEAVES = 50
+"""Chunks that are named of one node."""
+_MAX_NODES = 32
+"""Nodes whose chunks are read: index requests of one round trip."""
+_MAX_STEPS_DOWN = 8
+"""Layers through which a node without links is followed; only those of more than a thousand chunks have none."""
+_MAX_SECONDS = 3.0
+_SHARE_OF_DEADLINE = 0.3
+
+
+class LeafStage:
+    """Reads the chunks of the nodes of one page of hits; the last stage."""
+
+    name = "leaves"
+
+    def __init__(self, index: RecordIndex) -> None:
+        """Create the stage.
+
+        Args:
+            index: Holds the records.
+        """
+        self._index = index
+        self._reader = RecordReader(index)
+
+    def is_wanted(self, outcome: SearchOutcome) -> bool:
+        """See `Stage`."""
+        return any(map(is_node, _page(outcome)))
+
+    async def run(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
+        """Read the chunks that the words of each node stand in most; see `Stage`."""
+        nodes = [item for item in _page(outcome) if is_node(item)][:_MAX_NODES]
+        links = await self._links(call, outcome, nodes)
+        for view in outcome.views:
+            own = [item.candidate.record for item in nodes if space_of(outcome, item.candidate.record) == view.space_id]
+            outcome.leaves.update(await self._leaves(call, view, own, links))
+        found = sum(map(len, outcome.leaves.values()))
+        return StageResult(detail=f"{counted(found, 'chunk')} beneath {counted(len(nodes), 'node')}")
+
+    async def _leaves(
+        self, call: CallContext, view: SpaceView, nodes: Sequence[Record], links: Mapping[str, Sequence[str]]
+    ) -> dict[str, tuple[Record, ...]]:
+        wanted = [node for node in nodes if links[node.record_id]]
+        if not wanted or view.visibility.is_empty:
+            return {}
+        visibility = build_filter(view.visibility, (RecordKind.CHUNK,))
+        terms = await asyncio.to_thread(lambda: [analyze_query(node.text) for node in wanted])
+        found = await self._index.search(
+            call.identity.tenant_id,
+            view.space_id,
+            [
+                RecallRequest(
+                    terms=own,
+                    query_vector=None,
+                    visibility=visibility,
+                    knowledge_base_ids=view.knowledge_base_ids,
+                    record_ids=tuple(links[node.record_id])[:MAX_WINDOW],
+                    given_count=MAX_LEAVES,
+                )
+                for node, own in zip(wanted, terms, strict=True)
+            ],
+            timeout_seconds=_seconds(call),
+        )
+        return {
+            node.record_id: tuple(item.record for item in candidates.items)
+            for node, candidates in zip(wanted, found, strict=True)
+        }
+
+    async def _links(
+        self, call: CallContext, outcome: SearchOutcome, nodes: Sequence[RankedCandidate]
+    ) -> dict[str, list[str]]:
+        """Name the chunks beneath each node; those of too many to name are those of what stands beneath them."""
+        links = {item.candidate.record.record_id: list(item.candidate.record.links) for item in nodes}
+        records = {item.candidate.record.record_id: item.candidate.record for item in nodes}
+        waiting = {name: children_of(record) for name, record in records.items() if not record.links}
+        for _ in range(_MAX_STEPS_DOWN):
+            if not waiting:
+                break
+            by_base: dict[str, list[str]] = {}
+            for name, children in waiting.items():
+                by_base.setdefault(records[name].knowledge_base_id, []).extend(children)
+            read = await self._reader.read(call, outcome, by_base, (RecordKind.TREE_NODE, RecordKind.CHUNK))
+            following: dict[str, tuple[str, ...]] = {}
+            for name, children in waiting.items():
+                below = [read[child] for child in children if child in read]
+                for record in below:
+                    links[name] += record.links or ([record.record_id] if record.kind is RecordKind.CHUNK else [])
+                further = tuple(child for record in below if not record.links for child in children_of(record))
+                if further and len(links[name]) < MAX_WINDOW:
+                    following[name] = further
+            waiting = following
+        return links
+
+
+def _page(outcome: SearchOutcome) -> Sequence[RankedCandidate]:
+    start = outcome.request.offset
+    return outcome.kept[start : start + outcome.plan.page_size]
+
+
+def _seconds(call: CallContext) -> float:
+    return min(_MAX_SECONDS, call.remaining_seconds() * _SHARE_OF_DEADLINE)
