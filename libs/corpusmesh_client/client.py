@@ -20,6 +20,7 @@ from corpusmesh_client.ledger import LedgerCalls
 from corpusmesh_client.research import ResearchCalls
 from corpusmesh_client.runs import RunCalls
 from corpusmesh_client.sources import SourceCalls
+from corpusmesh_client.trees import TreeCalls
 from corpusmesh_client.uploads import UploadItem, UploadResult
 from corpusmesh_client.vocabulary import VocabularyCalls
 
@@ -47,6 +48,7 @@ class CorpusMeshClient:
         research: Researches of questions that one search does not answer.
         evaluation: Calls on golden sets and evaluations.
         ledger: Calls on recorded searches.
+        trees: Calls on trees over chunks.
         vocabulary: Calls on the tenant's own words.
         admin: Calls on tenants, users and keys.
     """
@@ -89,6 +91,7 @@ class CorpusMeshClient:
         self.research = ResearchCalls(self._caller)
         self.evaluation = EvaluationCalls(self._caller)
         self.ledger = LedgerCalls(self._caller)
+        self.trees = TreeCalls(self._caller)
         self.vocabulary = VocabularyCalls(self._caller)
         self.admin = AdminCalls(self._caller)
 

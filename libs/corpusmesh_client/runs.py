@@ -1,18 +1,14 @@
 """Runs: read, list, cancel, retry, and a watch that survives broken connections."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 
 from corpusmesh.ingest.v1 import run_service_pb2 as pb
 from corpusmesh.ingest.v1.run_service_pb2_grpc import RunServiceStub
 from corpusmesh_client.calls import MAX_PAGE_SIZE, Caller, new_request_id
-from corpusmesh_core.errors import ConflictError, DeadlineExceededError, OverloadedError, UnavailableError
+from corpusmesh_client.watching import watch_to_the_end
 
 ENDED_STATES = frozenset({pb.Run.STATE_CANCELLED, pb.Run.STATE_SUCCEEDED, pb.Run.STATE_FAILED})
-_PASSING_FAILURES = (UnavailableError, OverloadedError, DeadlineExceededError, ConflictError)
-_FIRST_PAUSE_SECONDS = 0.25
-_LONGEST_PAUSE_SECONDS = 5.0
 
 
 def has_ended(run: pb.Run) -> bool:
@@ -125,25 +121,15 @@ class RunCalls:
         Raises:
             CorpusMeshError: If the run cannot be read, or the mesh did not answer for too long.
         """
-        last: pb.Run | None = None
-        answered_at = time.monotonic()
-        pause_seconds = _FIRST_PAUSE_SECONDS
-        while last is None or not has_ended(last):
-            try:
-                async for run in self._watch_once(name, silence_seconds):
-                    answered_at, pause_seconds = time.monotonic(), _FIRST_PAUSE_SECONDS
-                    if run != last:
-                        last = run
-                        yield run
-                    if has_ended(run):
-                        return
-            except _PASSING_FAILURES:
-                if time.monotonic() - answered_at + pause_seconds > give_up_after_seconds:
-                    raise
-            if time.monotonic() - answered_at > give_up_after_seconds + silence_seconds:
-                raise DeadlineExceededError("WATCH_SILENT", f"the mesh told nothing of the run {name}", run=name)
-            await asyncio.sleep(pause_seconds)
-            pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
+        states = watch_to_the_end(
+            f"the run {name}",
+            lambda: self._stream(name),
+            has_ended,
+            silence_seconds=silence_seconds,
+            give_up_after_seconds=give_up_after_seconds,
+        )
+        async for run in states:
+            yield run
 
     async def wait(self, name: str) -> pb.Run:
         """Wait until a run has ended.
@@ -159,20 +145,12 @@ class RunCalls:
             last = run
         return last
 
-    async def _watch_once(self, name: str, silence_seconds: float) -> AsyncIterator[pb.Run]:
+    async def _stream(self, name: str) -> AsyncGenerator[pb.Run, None]:
         stream = self._caller.stream(
             self._stub.WatchRun,
             pb.WatchRunRequest(name=name),
             timeout_seconds=self._caller.deadlines.watch_seconds,
         )
-        try:
-            while True:
-                async with asyncio.timeout(silence_seconds):
-                    response = await anext(stream, None)
-                if response is None:
-                    return
+        async with aclosing(stream):
+            async for response in stream:
                 yield response.run
-        except TimeoutError:
-            return
-        finally:
-            await stream.aclose()

@@ -29,6 +29,7 @@ from corpusmesh.ingest.v1.knowledge_base_service_pb2_grpc import (
     add_KnowledgeBaseServiceServicer_to_server,
 )
 from corpusmesh.ingest.v1.run_service_pb2_grpc import RunServiceServicer, add_RunServiceServicer_to_server
+from corpusmesh.raptor.v1.tree_service_pb2_grpc import add_TreeServiceServicer_to_server
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import research_service_pb2 as research_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
@@ -53,6 +54,7 @@ from corpusmesh_core.errors import (
 )
 from corpusmesh_runtime.status import code_of, to_status
 from tests.support.canned_conversations import CannedConversations
+from tests.support.canned_tree_service import CannedTreeService
 
 KEY = "cm_test"
 _PAGE = 2  # small, so that lists have several pages
@@ -75,6 +77,7 @@ class Mesh:
     max_piece_bytes: int = 0
     purged: bool = True
     conversations: Any = None
+    trees_of_files: bool = False
 
     def enter(self, context: Any, method: str) -> None:
         self.calls.append(method)
@@ -498,6 +501,7 @@ def run_gateway() -> Iterator[CannedGateway]:
         mesh.conversations = CannedConversations(mesh, abort)
         add_ConversationServiceServicer_to_server(mesh.conversations, server)
         add_ResearchServiceServicer_to_server(Researches(mesh), server)
+        add_TreeServiceServicer_to_server(CannedTreeService(mesh, abort), server)
         add_AdminServiceServicer_to_server(Admin(mesh), server)
         address.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
         await server.start()

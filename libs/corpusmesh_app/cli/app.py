@@ -21,6 +21,7 @@ from corpusmesh_app.cli import (
     research_commands,
     run_commands,
     source_commands,
+    tree_commands,
     version_commands,
     vocabulary_commands,
 )
@@ -51,6 +52,7 @@ def build_app() -> typer.Typer:
     chunk_commands.register(app)
     run_commands.register(app)
     source_commands.register(app)
+    tree_commands.register(app)
     vocabulary_commands.register(app)
     evaluation_set_commands.register(evaluation_commands.register(app))
     ledger_commands.register(app)

@@ -65,6 +65,17 @@ class LiveProgress:
         self._show("upload", document_count, total)
         self._line(f"upload {document_count}/{total}")
 
+    def step(self, name: str, done: int, total: int) -> None:
+        """Show how far one step of work is.
+
+        Args:
+            name: The step.
+            done: What is done of it.
+            total: What there is to do.
+        """
+        self._show(name, done, total)
+        self._line(f"{name} {done}/{total}")
+
     def update(self, run: "Run") -> None:
         """Show a run as it is now.
 
