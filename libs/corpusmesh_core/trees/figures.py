@@ -1,0 +1,79 @@
+"""How far a tree that was brought up to date again and again is from one that is built anew (ADR-0012)."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusmesh_core.trees.settings import TreeSettings
+from corpusmesh_core.trees.watershed import layer_threshold, watershed_starts
+
+FULL_BUILD_AT: Final = 0.3
+"""Staleness or drift from which a full build pays."""
+
+
+def staleness(*, added: int, changed: int, removed: int, leaf_count: int) -> float:
+    """Say how much of a tree is younger than its last full build.
+
+    Args:
+        added: Leaves added since.
+        changed: Leaves whose text was changed since.
+        removed: Leaves removed since.
+        leaf_count: Leaves now.
+
+    Returns:
+        Changes for each leaf, at least 0; above 1 where there were more changes than there are leaves.
+    """
+    return (added + changed + removed) / max(leaf_count, 1)
+
+
+def layer_drift(starts: NDArray[np.int64], cosines: NDArray[np.float32], settings: TreeSettings) -> int:
+    """Count the neighbours of a layer that a full build would judge otherwise.
+
+    What it would: the threshold is taken anew from the cosines as they are now, and boundaries that were kept, forced
+    or cut by size are found anew. That it would order the documents anew is not in it.
+
+    Args:
+        starts: First place of each cluster of the layer's n children, ascending, the first 0.
+        cosines: How alike neighbouring children are, shape (n - 1,).
+        settings: How the tree is made.
+
+    Returns:
+        Pairs that are parted and would not be, or are not and would be; 0 right after a full build.
+    """
+    if not len(cosines):
+        return 0
+    if len(cosines) + 1 <= settings.small_layer_size:
+        return len(starts) - 1
+    threshold = layer_threshold(cosines, settings.clustering_threshold, settings.clustering_ratio)
+    fresh = watershed_starts(cosines, threshold, settings.max_cluster_size)
+    return len(np.setxor1d(starts, fresh, assume_unique=True))
+
+
+def drift(layers: Iterable[tuple[NDArray[np.int64], NDArray[np.float32]]], settings: TreeSettings) -> float:
+    """Say which share of the neighbours of a tree a full build would judge otherwise.
+
+    Args:
+        layers: For each layer, from the one above the leaves, first places of its clusters among its children, and the
+            cosines of those; see `layer_drift`.
+        settings: How the tree is made.
+
+    Returns:
+        0 to 1.
+    """
+    differing = pair_count = 0
+    for starts, cosines in layers:
+        differing += layer_drift(starts, cosines, settings)
+        pair_count += len(cosines)
+    return differing / max(pair_count, 1)
+
+
+def wants_full_build(stale: float, drifted: float) -> bool:
+    """Say whether a full build pays: either figure is above FULL_BUILD_AT.
+
+    Args:
+        stale: See `staleness`.
+        drifted: See `drift`.
+    """
+    return max(stale, drifted) > FULL_BUILD_AT
