@@ -332,3 +332,68 @@ async def test_an_artefact_is_read_as_it_was_written_or_not_at_all() -> None:
         with pytest.raises(InternalError) as told:
             unpack_trees(broken)
         assert told.value.reason == "ARTEFACT_UNREADABLE"
+
+
+async def grown_twice(bench: Bench, before: Sequence[Chunk], after: Sequence[Chunk], *, seed: int = 0) -> int:
+    """Grow a tree, then that of the next version; tell how many summaries the second one asked for."""
+    bench.put(version(1), before)
+    await bench.run(1)
+    asked = len(bench.summarizer.session.asked)
+    bench.put(version(2, base_ordinal=1), after, seed=seed)
+    await bench.run(2, task="run.1.tree")
+    return len(bench.summarizer.session.asked) - asked
+
+
+@pytest.mark.parametrize("method", ["watershed", "section", "page"])
+async def test_boundaries_stay_where_nothing_changed_whatever_the_vectors_say(method: str) -> None:
+    bench = Bench({"tree": {"scope": "file", "method": method}})
+    chunks = [chunk(place) for place in range(200)]
+    edited = list(chunks)
+    edited[90] = replace(edited[90], text="An edited passage.")
+    # Every vector is another one, as if the threshold of the whole had moved: one node a layer is made all the same.
+    asked = await grown_twice(bench, chunks, edited, seed=1)
+    assert asked == len(bench.tree(2).tree.layers)
+    assert bench.tree(2).changed_count == 1
+
+
+async def test_an_added_and_a_deleted_chunk_change_two_nodes_of_a_layer_at_most() -> None:
+    bench = Bench()
+    chunks = [chunk(place) for place in range(200)]
+    added = [*chunks[:90], chunk(0, "A passage that a person added."), *chunks[90:150], *chunks[151:]]
+    numbered = [replace(one, position=place) for place, one in enumerate(added)]
+    asked = await grown_twice(bench, chunks, numbered)
+    assert asked <= 2 * 2 * len(bench.tree(2).tree.layers)
+    assert bench.tree(2).changed_count == 2
+
+
+async def test_boundaries_are_drawn_anew_once_many_leaves_have_changed() -> None:
+    bench = Bench()
+    chunks = [chunk(place) for place in range(60)]
+    bench.put(version(1), chunks)
+    await bench.run(1)
+    counts = []
+    for ordinal in range(2, 6):
+        for place in range(7 * (ordinal - 2), 7 * (ordinal - 1)):
+            chunks[place] = replace(chunks[place], text=f"Edited {place} in version {ordinal}.")
+        bench.put(version(ordinal, base_ordinal=ordinal - 1), chunks)
+        await bench.run(ordinal, task=f"run.{ordinal}.tree")
+        counts.append(bench.tree(ordinal).changed_count)
+    assert counts == [7, 14, 0, 7], "21 of 60 leaves are more than three tenths"
+    bench.put(version(9), chunks)
+    await bench.run(9, task="run.9.tree")
+    anew = [node.children for node in bench.tree(9).tree.layers[0]]
+    assert [node.children for node in bench.tree(4).tree.layers[0]] == anew
+
+
+async def test_other_settings_draw_other_boundaries_and_keep_the_nodes_that_are_the_same() -> None:
+    bench = Bench()
+    chunks = [chunk(place) for place in range(100)]
+    bench.put(version(1), chunks)
+    await bench.run(1)
+    bench.metadata.config = {"tree": {"scope": "file", "clustering_threshold": 0.4}}
+    bench.put(version(2, base_ordinal=1), chunks)
+    await bench.run(2, task="run.1.tree")
+    one, two = bench.tree(1), bench.tree(2)
+    assert len(one.tree.layers[0]) != len(two.tree.layers[0])
+    shared = {node.children for node in one.tree.layers[0]} & {node.children for node in two.tree.layers[0]}
+    assert two.tree.cost.reused_node_count >= len(shared) > 0

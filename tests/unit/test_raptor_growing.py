@@ -1,6 +1,7 @@
 """Trees grow layer by layer, and take over what a tree before has made."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,13 +14,25 @@ from numpy.typing import NDArray
 from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 from corpusmesh_core.ports.embedding import EmbedResult
 from corpusmesh_core.trees.settings import SummaryMethod, TreeMethod, TreeSettings
-from corpusmesh_core.trees.values import GrownTree, TreeNode
-from corpusmesh_raptor.growing import KnownNode, grow
+from corpusmesh_core.trees.values import GrownTree, Leaf, TreeNode, Vectors
+from corpusmesh_raptor.grouping import Grouper
+from corpusmesh_raptor.growing import GrowingTools, KnownNode, grow
 from corpusmesh_raptor.node_vectors import NodeEmbedder
 from tests.support.ingest_stages import DIMENSION, CountingEmbedder, unit_vector
 from tests.support.tree_growing import CountingSession, grown_with, make_leaves, walk
 
 SETTINGS = TreeSettings()
+
+
+async def grown(
+    leaves: Sequence[Leaf],
+    vectors: Vectors,
+    tools: GrowingTools,
+    reuse: Mapping[bytes, KnownNode] | None = None,
+    settings: TreeSettings = SETTINGS,
+    **grouping: Any,
+) -> GrownTree:
+    return await grow(leaves, vectors, Grouper(settings, **grouping), tools, reuse)
 
 
 def words(count: int) -> list[str]:
@@ -40,7 +53,7 @@ def nodes_of(tree: GrownTree) -> list[TreeNode]:
 
 async def test_every_leaf_is_beneath_the_one_root_and_layers_shrink() -> None:
     session = CountingSession()
-    tree = await grow(make_leaves(words(100)), walk(100), SETTINGS, grown_with(session))
+    tree = await grown(make_leaves(words(100)), walk(100), grown_with(session))
     sizes = [100, *map(len, tree.layers)]
     assert sizes[-1] == 1
     assert all(above < beneath for beneath, above in pairwise(sizes))
@@ -55,15 +68,15 @@ async def test_every_leaf_is_beneath_the_one_root_and_layers_shrink() -> None:
 
 @pytest.mark.parametrize(("count", "expected"), [(0, 0), (1, 0), (2, 1), (8, 1)])
 async def test_a_small_document_has_one_node_and_one_chunk_has_none(count: int, expected: int) -> None:
-    tree = await grow(make_leaves(words(count)), walk(count), SETTINGS, grown_with(CountingSession()))
+    tree = await grown(make_leaves(words(count)), walk(count), grown_with(CountingSession()))
     assert [len(nodes) for nodes in tree.layers] == [1] * expected
 
 
 async def test_growing_again_over_the_same_leaves_asks_for_nothing_and_gives_the_same() -> None:
     leaves, vectors = make_leaves(words(60)), walk(60, DIMENSION)
-    first = await grow(leaves, vectors, SETTINGS, grown_with(CountingSession(method=SummaryMethod.LLM)))
+    first = await grown(leaves, vectors, grown_with(CountingSession(method=SummaryMethod.LLM)))
     session, embedder = CountingSession(method=SummaryMethod.LLM), CountingEmbedder()
-    again = await grow(leaves, vectors, SETTINGS, grown_with(session, embedder), known_in(first))
+    again = await grown(leaves, vectors, grown_with(session, embedder), known_in(first))
     assert (session.asked, embedder.texts) == ([], [])
     assert nodes_of(again) == nodes_of(first)
     assert all(np.array_equal(one, two) for one, two in zip(again.vectors, first.vectors, strict=True))
@@ -72,10 +85,10 @@ async def test_growing_again_over_the_same_leaves_asks_for_nothing_and_gives_the
 
 async def test_one_changed_leaf_makes_only_what_is_above_it_anew() -> None:
     texts, vectors = words(200), walk(200)
-    before = await grow(make_leaves(texts), vectors, SETTINGS, grown_with(CountingSession()))
+    before = await grown(make_leaves(texts), vectors, grown_with(CountingSession()))
     texts[77] = "edited and more"
     session = CountingSession()
-    after = await grow(make_leaves(texts), vectors, SETTINGS, grown_with(session), known_in(before))
+    after = await grown(make_leaves(texts), vectors, grown_with(session), known_in(before))
     # The vectors are the same, so every boundary is: one node a layer.
     assert len(session.asked) == len(after.layers)
     kept = {node.key: node for node in nodes_of(before)}
@@ -89,7 +102,7 @@ async def test_what_a_model_writes_is_embedded_in_the_knowledge_bases_space() ->
     embedder = CountingEmbedder()
     session = CountingSession(method=SummaryMethod.LLM)
     tools = grown_with(session, embedder, title="Rivers")
-    tree = await grow(make_leaves(words(30)), walk(30, DIMENSION), SETTINGS, tools)
+    tree = await grown(make_leaves(words(30)), walk(30, DIMENSION), tools)
     assert sorted(embedder.texts) == sorted(f"Rivers\n{node.summary.text}" for node in nodes_of(tree))
     assert tree.cost.embedded_text_count == len(nodes_of(tree))
     root = nodes_of(tree)[-1]
@@ -115,7 +128,7 @@ async def test_an_embed_service_that_is_away_stops_the_growth() -> None:
 
     tools = grown_with(CountingSession(method=SummaryMethod.LLM), Away())
     with pytest.raises(ExceptionGroup) as told:
-        await grow(make_leaves(words(9)), walk(9, DIMENSION), SETTINGS, tools)
+        await grown(make_leaves(words(9)), walk(9, DIMENSION), tools)
     assert told.group_contains(UnavailableError)
 
 
@@ -125,7 +138,7 @@ async def test_equal_passages_make_nodes_of_their_own_and_are_summarized_once() 
     block = walk(10)
     vectors = np.concatenate([block] * 4)
     session = CountingSession()
-    tree = await grow(make_leaves(texts), vectors, SETTINGS, grown_with(session))
+    tree = await grown(make_leaves(texts), vectors, grown_with(session))
     keys = [node.key for node in nodes_of(tree)]
     assert len(set(keys)) == len(keys)
     assert len({cluster.key for cluster in session.asked}) == len(session.asked) < len(keys)
@@ -147,9 +160,9 @@ async def test_what_a_model_could_not_write_before_is_tried_again_where_it_may_n
 ) -> None:
     leaves, vectors = make_leaves(words(60)), walk(60, DIMENSION)
     failing = CountingSession(method=SummaryMethod.LLM, fallbacks={"word20": fallback})
-    before = await grow(leaves, vectors, SETTINGS, grown_with(failing, Mute()))
+    before = await grown(leaves, vectors, grown_with(failing, Mute()))
     session = CountingSession(method=SummaryMethod.LLM)
-    after = await grow(leaves, vectors, SETTINGS, grown_with(session, Mute()), known_in(before))
+    after = await grown(leaves, vectors, grown_with(session, Mute()), known_in(before))
     # With a node all that is above it is made again: it tells what that node told.
     above = [node for node in nodes_of(after) if 20 in node.leaf_places]
     assert len(session.asked) == (len(above) if is_retried else 0)
@@ -161,7 +174,7 @@ async def test_pages_and_sections_are_the_first_layer_and_name_their_nodes() -> 
     texts = [f"word{place} " + "more " * 60 for place in range(25)]
     leaves = make_leaves(texts, headings=headings)
     session = CountingSession()
-    tree = await grow(leaves, walk(25), TreeSettings(method=TreeMethod.SECTION), grown_with(session))
+    tree = await grown(leaves, walk(25), grown_with(session), settings=TreeSettings(method=TreeMethod.SECTION))
     assert [(node.title, node.children) for node in tree.layers[0]] == [
         (f"Part {part}", tuple(range(5 * part, 5 * part + 5))) for part in range(5)
     ]
@@ -190,19 +203,20 @@ async def test_a_mixture_shares_leaves_and_its_absence_leaves_the_watershed() ->
     leaves, vectors = make_leaves(words(40)), walk(40)
     mixture = TreeSettings(method=TreeMethod.MIXTURE, random_seed=7)
     clusterer = Clusterer()
-    soft = await grow(leaves, vectors, mixture, grown_with(CountingSession(), clusterer=clusterer))
+    soft = await grown(leaves, vectors, grown_with(CountingSession()), settings=mixture, clusterer=clusterer)
     assert set(clusterer.seeds) == {7}
     places = [place for node in soft.layers[0] for place in node.children]
     assert set(places) == set(range(40))
     assert len(places) > 40
     assert soft.layers[-1][0].leaf_places == tuple(range(40))
-    hard = await grow(leaves, vectors, SETTINGS, grown_with(CountingSession()))
-    for tools in (
-        grown_with(CountingSession()),
-        grown_with(CountingSession(), clusterer=Clusterer(FailedPreconditionError("TREE_METHOD_UNAVAILABLE", "no"))),
-        grown_with(CountingSession(), clusterer=Clusterer(), max_mixture_nodes=39),
-    ):
-        stood_in = await grow(leaves, vectors, mixture, tools)
+    hard = await grown(leaves, vectors, grown_with(CountingSession()))
+    absent: list[dict[str, Any]] = [
+        {},
+        {"clusterer": Clusterer(FailedPreconditionError("TREE_METHOD_UNAVAILABLE", "no"))},
+        {"clusterer": Clusterer(), "max_mixture_nodes": 39},
+    ]
+    for fields in absent:
+        stood_in = await grown(leaves, vectors, grown_with(CountingSession()), settings=mixture, **fields)
         assert [node.children for node in stood_in.layers[0]] == [node.children for node in hard.layers[0]]
 
 
@@ -212,7 +226,7 @@ async def test_progress_is_told_from_none_to_all_of_each_layer() -> None:
     async def tell(layer: int, count: int, made: int) -> None:
         told.append((layer, count, made))
 
-    tree = await grow(make_leaves(words(600)), walk(600), SETTINGS, grown_with(CountingSession(), told=tell))
+    tree = await grown(make_leaves(words(600)), walk(600), grown_with(CountingSession(), told=tell))
     for layer, nodes in enumerate(tree.layers, start=1):
         made = [made for at, count, made in told if at == layer and count == len(nodes)]
         assert (made[0], made[-1]) == (0, len(nodes))
@@ -228,7 +242,7 @@ async def test_a_cancelled_growth_asks_for_nothing_more() -> None:
         await asyncio.Event().wait()
 
     session.hook = wait
-    task = asyncio.create_task(grow(make_leaves(words(600)), walk(600), SETTINGS, grown_with(session)))
+    task = asyncio.create_task(grown(make_leaves(words(600)), walk(600), grown_with(session)))
     await going.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -255,7 +269,7 @@ def test_any_leaves_give_a_tree_that_ends_the_same_way_twice(
         vectors[seed % count] = np.nan
     leaves = make_leaves([f"w{place % (1 + seed % 7)} x" for place in range(count)])
     trees = [
-        asyncio.run(grow(leaves, vectors, TreeSettings(method=method), grown_with(CountingSession())))
+        asyncio.run(grown(leaves, vectors, grown_with(CountingSession()), settings=TreeSettings(method=method)))
         for _attempt in range(2)
     ]
     assert nodes_of(trees[0]) == nodes_of(trees[1])

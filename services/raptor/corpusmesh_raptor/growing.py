@@ -1,6 +1,6 @@
 """Grows a tree over leaves: layer by layer, taking over what a tree before has made of the same leaves.
 
-Each layer is grouped (`corpusmesh_core.trees.clustering`), nodes whose content key is known are taken over with text
+Each layer is grouped (`corpusmesh_raptor.grouping`), nodes whose content key is known are taken over with text
 and vector, all others are summarized, and what was made is the ground of the next layer; until one node is left (seed
 `000_3271a9def2ed8e29.txt`, section 2). Nothing is written anywhere: a growth that is cancelled leaves nothing behind.
 """
@@ -17,13 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.artefacts import embedded_text
-from corpusmesh_core.errors import CorpusMeshError
-from corpusmesh_core.ports.clustering import MAX_VECTORS_PER_CALL, SoftClusterer
 from corpusmesh_core.records import Ordinal
-from corpusmesh_core.trees.clustering import asks_for_mixture, group_layer
 from corpusmesh_core.trees.keys import node_key
-from corpusmesh_core.trees.sections import Section, group_leaves
-from corpusmesh_core.trees.settings import TreeMethod, TreeSettings
+from corpusmesh_core.trees.sections import Section
 from corpusmesh_core.trees.values import (
     KEY_BYTES,
     Child,
@@ -36,17 +32,14 @@ from corpusmesh_core.trees.values import (
     Vectors,
 )
 from corpusmesh_core.trees.vectors import needs_embedding, node_vector
-from corpusmesh_core.trees.watershed import neighbour_cosines
+from corpusmesh_raptor.grouping import Grouper
 from corpusmesh_raptor.node_vectors import NodeEmbedder
-from corpusmesh_runtime.logging import get_logger
 
 BATCH_CLUSTERS: Final = 128
 """Clusters that are summarized and embedded before progress is told."""
 RETRIED_FALLBACKS: Final = frozenset({"unreachable", "budget_spent", "errors_spent"})
 """Why a language model was not heard, where it may be heard the next time: such a node is not taken over."""
 
-_BY_DOCUMENT: Final = frozenset({TreeMethod.PAGE, TreeMethod.SECTION})
-_log = get_logger(__name__)
 
 LayerTold = Callable[[int, int, int], Awaitable[None]]
 """Told of a layer, how many nodes it gets and how many of them are made."""
@@ -123,8 +116,6 @@ class GrowingTools:
         embedder: Embeds those that want it.
         cost: Bill that is added to; the session's too.
         remaining_seconds: Tells how much time is left; raises where it is over.
-        clusterer: For METHOD_MIXTURE; None where there is none, and the watershed stands in.
-        max_mixture_nodes: Largest layer for METHOD_MIXTURE; the watershed stands in for larger ones.
         told: Told of progress.
         title: What goes before the text of a node where it is embedded: title of the document; "" for many.
     """
@@ -133,8 +124,6 @@ class GrowingTools:
     embedder: NodeEmbedder
     cost: TreeCost
     remaining_seconds: Callable[[], float]
-    clusterer: SoftClusterer | None = None
-    max_mixture_nodes: int = MAX_VECTORS_PER_CALL
     told: LayerTold | None = None
     title: str = ""
 
@@ -151,7 +140,7 @@ class _Drafts:
 async def grow(
     leaves: Sequence[Leaf],
     vectors: Vectors,
-    settings: TreeSettings,
+    grouper: Grouper,
     tools: GrowingTools,
     reuse: Mapping[bytes, KnownNode] | None = None,
 ) -> GrownTree:
@@ -160,8 +149,8 @@ async def grow(
     Args:
         leaves: The leaves, in order.
         vectors: Their vectors, shape (leaves, dimension).
-        settings: How the tree is made.
-        tools: What it is made with.
+        grouper: Puts each layer into groups; one that has grouped nothing yet.
+        tools: What nodes are made with.
         reuse: Nodes of the tree before, by content key; what is found here costs nothing.
 
     Returns:
@@ -176,9 +165,11 @@ async def grow(
     ground = leaf_ground(leaves, vectors)
     tools.cost.leaf_count += len(leaves)
     layers: list[MadeLayer] = []
-    while sections := await _group(leaves, ground, settings, tools, is_first=not layers):
-        made = await make_layer(len(layers) + 1, ground, sections, tools, reuse or {})
+    thresholds: list[float] = []
+    while groups := await grouper.group(leaves, ground.vectors, timeout_seconds=tools.remaining_seconds()):
+        made = await make_layer(len(layers) + 1, ground, groups.sections, tools, reuse or {})
         layers.append(made)
+        thresholds.append(groups.threshold)
         tools.cost.layer_node_counts.append(len(made.nodes))
         ground = made.ground
     tools.cost.duration_seconds += monotonic() - began
@@ -186,6 +177,7 @@ async def grow(
         _distinctly_named([layer.nodes for layer in layers]),
         tuple(layer.ground.vectors for layer in layers),
         tools.cost,
+        tuple(thresholds),
     )
 
 
@@ -330,43 +322,6 @@ def _settled(layer: int, ground: Ground, sections: Sequence[Section], drafts: _D
             is_new=tuple(cluster.key in drafts.new for cluster in drafts.clusters),
         ),
     )
-
-
-async def _group(
-    leaves: Sequence[Leaf], ground: Ground, settings: TreeSettings, tools: GrowingTools, *, is_first: bool
-) -> tuple[Section, ...]:
-    """Put a layer's ground into groups; none where the tree is done."""
-    count = len(ground.keys)
-    if is_first and settings.method in _BY_DOCUMENT and count > settings.small_layer_size:
-        return await asyncio.to_thread(_group_by_document, leaves, ground.vectors, settings)
-    soft = await _cluster_softly(ground.vectors, settings, tools)
-    grouping = await asyncio.to_thread(group_layer, ground.vectors, settings, cluster=soft)
-    if grouping is None:
-        return ()
-    return tuple(Section("", tuple(cluster.tolist())) for cluster in grouping.clusters)
-
-
-def _group_by_document(leaves: Sequence[Leaf], vectors: Vectors, settings: TreeSettings) -> tuple[Section, ...]:
-    cosines = neighbour_cosines(vectors)
-    return group_leaves(leaves, settings.method, max_size=settings.max_cluster_size, cosines=cosines)
-
-
-async def _cluster_softly(
-    vectors: Vectors, settings: TreeSettings, tools: GrowingTools
-) -> Sequence[NDArray[np.int32]] | None:
-    if not asks_for_mixture(len(vectors), settings):
-        return None
-    if tools.clusterer is None or len(vectors) > min(tools.max_mixture_nodes, MAX_VECTORS_PER_CALL):
-        _log.warning("watershed in place of the mixture", node_count=len(vectors), reason="TREE_LAYER_TOO_LARGE")
-        return None
-    try:
-        return await tools.clusterer.cluster(
-            vectors, seed=settings.random_seed, timeout_seconds=tools.remaining_seconds()
-        )
-    except CorpusMeshError as error:
-        # The watershed gives a tree where the mixture gives none; a document is not failed for it.
-        _log.warning("watershed in place of the mixture", node_count=len(vectors), reason=error.reason)
-        return None
 
 
 def _distinctly_named(layers: Sequence[tuple[TreeNode, ...]]) -> tuple[tuple[TreeNode, ...], ...]:

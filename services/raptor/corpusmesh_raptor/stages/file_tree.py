@@ -1,16 +1,23 @@
 """Stage tree: trees of single documents, from their chunks and vectors, as one more artefact of their versions."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
+
+import numpy as np
 
 from corpusmesh_core.artefacts import TREE, FileTree, pack_trees, stage_artefact_key, title_of, unpack_trees
 from corpusmesh_core.ports.work import StageOutcome, VersionPatch
 from corpusmesh_core.tenancy import VersionRow
+from corpusmesh_core.trees.aligning import align
+from corpusmesh_core.trees.figures import staleness, wants_full_build
 from corpusmesh_core.trees.keys import tree_fingerprint
+from corpusmesh_core.trees.regrouping import OldLayer
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
+from corpusmesh_raptor.grouping import EarlierGroups, Grouper
 from corpusmesh_raptor.growing import GrowingTools, KnownNode, grow
 from corpusmesh_raptor.leaves import LeafSet, read_leaves
 from corpusmesh_raptor.metrics import count_nodes
@@ -99,20 +106,24 @@ class FileTreeStage:
         claim = context.claim
         cost = TreeCost()
         session = self._summarizer.open(tenant_id=claim.tenant_id, run_id=claim.run_id, settings=settings, cost=cost)
+        kept = await asyncio.to_thread(kept_of, before, leaves, settings)
         tree = await grow(
             leaves.leaves,
             leaves.vectors,
-            settings,
+            Grouper(
+                settings,
+                self._tools.clusterer,
+                max_mixture_nodes=self._settings.max_mixture_leaf_count,
+                earlier=kept.groups,
+            ),
             GrowingTools(
                 session=session,
                 embedder=embedder,
                 cost=cost,
                 remaining_seconds=context.remaining_seconds,
-                clusterer=self._tools.clusterer,
-                max_mixture_nodes=self._settings.max_mixture_leaf_count,
                 title=title_of(version),
             ),
-            known_nodes(before),
+            kept.nodes,
         )
         count_nodes(TreeScope.FILE, cost)
         return FileTree(
@@ -120,6 +131,7 @@ class FileTreeStage:
             positions=leaves.positions,
             leaf_keys=tuple(leaf.key for leaf in leaves.leaves),
             fingerprint=tree_fingerprint(settings),
+            changed_count=kept.changed_count,
         )
 
     async def _earlier_trees(self, context: TaskContext, versions: Sequence[VersionRow]) -> dict[int, FileTree]:
@@ -136,19 +148,55 @@ class FileTreeStage:
         return {ordinal: found[row.ordinal] for ordinal, row in earlier.items() if row.ordinal in found}
 
 
-def known_nodes(before: FileTree | None) -> Mapping[bytes, KnownNode]:
-    """Give the nodes of a tree by their content keys.
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the next tree takes over from the one before.
+
+    Attributes:
+        nodes: Its nodes by content key.
+        groups: Its groups; None where they are drawn anew.
+        changed_count: Leaves changed since they were last drawn anew.
+    """
+
+    nodes: Mapping[bytes, KnownNode] = field(default_factory=dict)
+    groups: EarlierGroups | None = None
+    changed_count: int = 0
+
+
+def kept_of(before: FileTree | None, leaves: LeafSet, settings: TreeSettings) -> Kept:
+    """Decide what of a tree before holds for a version's leaves.
+
+    Its nodes hold wherever their content keys occur again. Its boundaries hold too where it was made by the same
+    settings and few leaves were changed since they were drawn; drawn anew, the percentile of the threshold would move
+    with any change, and boundaries with it that no change is near.
 
     Args:
-        before: The tree; None for none.
+        before: The tree before; None for none.
+        leaves: The leaves.
+        settings: How the tree is made.
 
     Returns:
-        Text and vector of each node.
+        What is taken over.
     """
     if before is None:
-        return {}
-    return {
+        return Kept()
+    nodes = {
         node.key: KnownNode(node.summary, vector)
-        for nodes, vectors in zip(before.tree.layers, before.tree.vectors, strict=True)
-        for node, vector in zip(nodes, vectors, strict=True)
+        for layer, vectors in zip(before.tree.layers, before.tree.vectors, strict=True)
+        for node, vector in zip(layer, vectors, strict=True)
     }
+    if before.fingerprint != tree_fingerprint(settings):
+        return Kept(nodes)
+    alignment = align(before.leaf_keys, [leaf.key for leaf in leaves.leaves])
+    changed_count = before.changed_count + alignment.changed_count
+    stale = staleness(added=0, changed=changed_count, removed=0, leaf_count=len(leaves.leaves))
+    if wants_full_build(stale, 0.0):
+        return Kept(nodes)
+    return Kept(nodes, EarlierGroups(alignment.origins, tuple(_old_layers(before))), changed_count)
+
+
+def _old_layers(before: FileTree) -> Iterator[OldLayer]:
+    child_count = len(before.positions)
+    for nodes, threshold in zip(before.tree.layers, before.tree.thresholds, strict=True):
+        yield OldLayer(np.array([node.children[0] for node in nodes], dtype=np.int64), child_count, threshold)
+        child_count = len(nodes)
