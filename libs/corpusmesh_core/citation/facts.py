@@ -48,11 +48,12 @@ def held_numbers(text: str) -> frozenset[str]:
     return _digits(plain) | spelt | {_SPELT[sign] for sign in _SPELT_IDEOGRAPH.findall(plain)}
 
 
-def stated_names(sentence: str) -> frozenset[str]:
+def stated_names(sentence: str, *, min_function_words: int = _MIN_ENGLISH_WORDS) -> frozenset[str]:
     """Name what an English sentence calls by a name: words with a capital inside it, and words of capitals.
 
     Args:
         sentence: One sentence without markers.
+        min_function_words: English function words that it must have to be taken for English; 0 where that is known.
 
     Returns:
         Names in lower case; none for a sentence of another language, where capitals mean something else (German) or
@@ -60,7 +61,7 @@ def stated_names(sentence: str) -> frozenset[str]:
     """
     words = [(match.start(), match.group()) for match in _LATIN_WORD.finditer(sentence)]
     english = sum(is_stop_word(word.lower()) for _, word in words)
-    if english < _MIN_ENGLISH_WORDS:
+    if english < min_function_words:
         return frozenset()
     names: set[str] = set()
     for start, word in words:
