@@ -18,7 +18,15 @@ from corpusmesh_core.tree_search.descending import (
     orphans,
     path_of,
 )
-from corpusmesh_core.tree_search.nodes import NodeOutcome, TreeStep, children_of, is_node, leaf_count_of, node_title
+from corpusmesh_core.tree_search.nodes import (
+    NodeOutcome,
+    TreeStep,
+    children_of,
+    is_node,
+    leaf_count_of,
+    node_title,
+    on_scale_of_leaves,
+)
 
 __all__ = [
     "COVERED_BY_LEAVES",
@@ -38,6 +46,7 @@ __all__ = [
     "leaves_to_score",
     "lift_leaves",
     "node_title",
+    "on_scale_of_leaves",
     "orphans",
     "path_of",
     "settle_nodes",

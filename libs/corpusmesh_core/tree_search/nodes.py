@@ -1,14 +1,17 @@
 """What a search reads of a node's record, and what it notes of a node that it looked at."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from corpusmesh_core.ports.index import Candidate
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import Record, RecordKind
-from corpusmesh_core.trees.values import CHILDREN, LEAF_COUNT
+from corpusmesh_core.trees.values import CHILDREN, COHERENCE, LEAF_COUNT
 
+USUAL_COHERENCE: Final = 0.93
+"""Of a node that does not say: that of five leaves whose vectors have cosines of 0.83 with each other."""
 _MAX_NAMED: Final = 2
 
 
@@ -54,6 +57,36 @@ def is_node(item: RankedCandidate) -> bool:
         Whether it is.
     """
     return item.candidate.record.kind is RecordKind.TREE_NODE
+
+
+def on_scale_of_leaves(candidate: Candidate) -> Candidate:
+    """Bring the cosines of a node onto the scale of chunks.
+
+    The mean of some vectors has lost what is particular to each; brought back to unit norm, it is nearer to every
+    question than any of them (on mh_small nodes then push 20 points of recall out of the result). Its cosine times the
+    length of that mean is the mean cosine of the leaves.
+
+    Args:
+        candidate: A node as the index scored it.
+
+    Returns:
+        The node with such cosines.
+    """
+    coherence = _number(candidate.record.attributes.get(COHERENCE, ""), USUAL_COHERENCE)
+    return replace(
+        candidate,
+        cosine=None if candidate.cosine is None else coherence * candidate.cosine,
+        reference_cosine=None if candidate.reference_cosine is None else coherence * candidate.reference_cosine,
+    )
+
+
+def _number(text: str, otherwise: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        return otherwise
+    # The comparison is false for NaN.
+    return number if 0.0 <= number <= 1.0 else otherwise
 
 
 def children_of(record: Record) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from corpusmesh_core.ranking import (
 )
 from corpusmesh_core.records import RecordKind
 from corpusmesh_core.text import QueryTerms, analyze_query, cut_to_bytes
-from corpusmesh_core.tree_search import leaves_to_score
+from corpusmesh_core.tree_search import leaves_to_score, on_scale_of_leaves
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.ordering import rank_found, terms_of
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
@@ -368,7 +368,7 @@ def _led_to(
         ranked = rank_candidates(derived, outcome.terms, options)
         wanted += links_to_fetch(ranked, known, max_count=min(_MAX_LED_TO, outcome.plan.window))
     if any(part.items for part in nodes):
-        united = replace(nodes[0], items=tuple(item for part in nodes for item in part.items))
+        united = replace(nodes[0], items=tuple(on_scale_of_leaves(item) for part in nodes for item in part.items))
         wanted += leaves_to_score(rank_candidates(united, outcome.terms, options), known)
     return tuple(dict.fromkeys(wanted))
 

@@ -9,6 +9,7 @@ import numpy as np
 from corpusmesh_core.ports.index import Candidate, Candidates, RecallRequest, WordMatching
 from corpusmesh_core.query import RetrievalPlan, TreeMode
 from corpusmesh_core.records import RecordKind
+from corpusmesh_core.tree_search import on_scale_of_leaves
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.outcome import SpaceView
 
@@ -80,7 +81,7 @@ def with_nodes(found: Candidates, nodes: Sequence[Candidates]) -> Candidates:
     for part in nodes:
         for item in part.items:
             if item.record.record_id not in known:
-                further.setdefault(item.record.record_id, item)
+                further.setdefault(item.record.record_id, on_scale_of_leaves(item))
     items = [*found.items, *further.values()]
     lexical = _ranks([item.lexical_score if item.lexical_rank else None for item in items])
     vector = _ranks([item.cosine if item.vector_rank else None for item in items])

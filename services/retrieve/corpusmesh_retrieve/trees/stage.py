@@ -17,6 +17,7 @@ from corpusmesh_core.tree_search import (
     is_node,
     lead_by,
     lift_leaves,
+    on_scale_of_leaves,
     orphans,
     path_of,
     settle_nodes,
@@ -143,7 +144,11 @@ class TreeStage:
         kinds = NODE_KINDS if are_nodes or above else _CHUNK_KINDS
         for place, view in _tree_views(outcome):
             found = await self._recaller.score(call, outcome, view, wanted, kinds=kinds, as_links=above)
-            new = tuple(item for item in found.items if item.record.record_id not in known)
+            new = tuple(
+                on_scale_of_leaves(item) if item.record.kind is RecordKind.TREE_NODE else item
+                for item in found.items
+                if item.record.record_id not in known
+            )
             if new:
                 outcome.found[place] = _with(outcome.found[place], new)
         outcome.ranked = await rank_found(outcome)
