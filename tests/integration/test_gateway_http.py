@@ -89,6 +89,39 @@ async def test_verb_is_not_taken_for_a_resource(mesh: GatewayMesh, http: httpx.A
 
 
 @pytest.mark.parametrize(
+    ("verb", "path", "method", "name"),
+    [
+        ("GET", "knowledgeBases/a/trees/dataset", "GetTree", ""),
+        ("GET", "knowledgeBases/a/documents/d/tree", "GetTree", ""),
+        ("GET", "knowledgeBases/a/trees/dataset/nodes", "ListTreeNodes", "knowledgeBases/a/trees/dataset"),
+        ("GET", "knowledgeBases/a/documents/d/tree/nodes", "ListTreeNodes", "knowledgeBases/a/documents/d/tree"),
+        ("GET", "knowledgeBases/a/trees/dataset/nodes/7-tree_node-0f", "GetTreeNode", ""),
+        ("GET", "knowledgeBases/a/documents/d/tree/nodes/7-tree_node-0f", "GetTreeNode", ""),
+        ("DELETE", "knowledgeBases/a/trees/dataset", "DeleteTree", ""),
+        ("POST", "knowledgeBases/a/trees/dataset:cancel", "CancelTreeBuild", "knowledgeBases/a/trees/dataset"),
+        ("POST", "knowledgeBases/a/trees:plan", "PlanTree", "knowledgeBases/a"),
+        ("POST", "knowledgeBases/a/trees:build", "BuildTree", "knowledgeBases/a"),
+    ],
+)
+async def test_trees_have_the_paths_of_the_contract(
+    mesh: GatewayMesh, http: httpx.AsyncClient, verb: str, path: str, method: str, name: str
+) -> None:
+    body = {"json": {}} if verb == "POST" else {}
+    assert (await http.request(verb, f"/v1/{path}", **body)).status_code == 200
+    assert mesh.seen.calls[-1][0] == f"/corpusmesh.raptor.v1.TreeService/{method}"
+    request = mesh.seen.requests[-1]
+    assert (request.parent if hasattr(request, "parent") else request.name) == (name or path)
+
+
+async def test_viewers_read_trees_and_do_not_build_them(mesh: GatewayMesh) -> None:
+    async with client_of(mesh, Role.VIEWER, Scope.READ) as viewer:
+        assert (await viewer.get("/v1/knowledgeBases/a/trees/dataset")).status_code == 200
+        for verb in ("plan", "build"):
+            assert (await viewer.post(f"/v1/knowledgeBases/a/trees:{verb}", json={})).status_code == 403
+        assert (await viewer.delete("/v1/knowledgeBases/a/trees/dataset")).status_code == 403
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "/v1/knowledgeBases/a%2Fdocuments%2Fb",
@@ -209,6 +242,8 @@ async def test_stream_is_json_lines_by_default_and_events_where_asked_for(http: 
         "event: progress",
         "event: summary",
     ]
+    told = (await http.get("/v1/knowledgeBases/a/trees/dataset:watch")).text.splitlines()
+    assert [json.loads(line)["tree"]["state"] for line in told] == ["STATE_BUILDING", "STATE_READY"]
     watched = await http.get("/v1/knowledgeBases/a/runs/r:watch", headers={"Accept": "text/event-stream"})
     assert [line for line in watched.text.splitlines() if not line.startswith("data")] == [
         "id: 1",
@@ -423,7 +458,11 @@ async def test_description_is_valid_openapi_and_names_every_member_method(mesh: 
     operations = {operation["operationId"]: operation for item in spec["paths"].values() for operation in item.values()}
     from tests.integration.test_gateway_access import MEMBER_METHODS
 
-    assert set(operations) == {"_".join(name.rsplit(".", 1)[1].split("/")) for name in MEMBER_METHODS}
+    # A method with a second path is a second operation.
+    assert sum(map(len, spec["paths"].values())) == len(operations)
+    named = {identifier.removesuffix("_2") for identifier in operations}
+    assert named == {"_".join(name.rsplit(".", 1)[1].split("/")) for name in MEMBER_METHODS}
+    assert operations["TreeService_GetTree_2"]["tags"] == ["TreeService"]
     assert all(operation["summary"] for operation in operations.values())
     document = spec["components"]["schemas"]["corpusmesh.ingest.v1.Document"]
     assert document["properties"]["displayName"]["description"] == "File name."

@@ -17,6 +17,7 @@ from corpusmesh.ingest.v1 import chunk_service_pb2 as chunk_pb
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as kb_pb
 from corpusmesh.ingest.v1 import run_service_pb2 as run_pb
+from corpusmesh.raptor.v1 import tree_service_pb2 as tree_pb
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import research_service_pb2 as research_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
@@ -186,6 +187,10 @@ class Canned:
             raise UnavailableError("INDEX_UNAVAILABLE", "the index does not answer")
         if name == "endless":
             await self._hang()
+
+    async def WatchTree(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        for sequence, state in enumerate((tree_pb.Tree.STATE_BUILDING, tree_pb.Tree.STATE_READY), start=1):
+            yield tree_pb.WatchTreeResponse(tree=tree_pb.Tree(name=request.name, state=state), sequence=sequence)
 
     async def ListKnowledgeBases(self, request: Any, context: Any) -> Any:
         tenant_id = require_call().identity.tenant_id
@@ -366,9 +371,10 @@ async def gateway_mesh(
     signer = IdentitySigner([secrets.token_hex(32)])
     async with (
         canned_service(UPSTREAM_SERVICES["ingest"], seen, signer) as ingest,
+        canned_service(UPSTREAM_SERVICES["raptor"], seen, signer) as raptor,
         canned_service(UPSTREAM_SERVICES["retrieve"], seen, signer) as retrieve,
     ):
-        services = {"ingest": ingest, "retrieve": retrieve}
+        services = {"ingest": ingest, "raptor": raptor, "retrieve": retrieve}
         addresses = {name: f"127.0.0.1:{server.port}" for name, server in services.items()}
         gateway = Gateway(
             settings or GatewaySettings(server=SERVER),

@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 description of the HTTP/JSON side, made from the contract's descriptors and comments."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -51,10 +52,15 @@ def describe(routes: RouteTable) -> Schema:
     }
     paths: dict[str, Any] = {}
     tags: dict[str, str] = {}
+    seen: Counter[str] = Counter()
     for binding in routes.bindings:
         service = binding.method.containing_service
         tags[service.name] = comments.get(service.full_name, "")
         operation = _operation(binding, book, comments)
+        # A method with further paths is an operation for each, and no two operations may share an id.
+        seen[operation["operationId"]] += 1
+        if seen[operation["operationId"]] > 1:
+            operation["operationId"] += f"_{seen[operation['operationId']]}"
         operation["responses"]["default"] = {"$ref": "#/components/responses/Error"}
         paths.setdefault(readable_path(binding.template), {})[binding.http_method.lower()] = operation
     return {

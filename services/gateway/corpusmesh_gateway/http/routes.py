@@ -72,7 +72,7 @@ class RouteTable:
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """All bindings, in the contract's order."""
+        """All bindings, in the contract's order; those of one method stand together, its main one first."""
         return self._bindings
 
     def binding(self, full_method: str) -> Binding:
@@ -142,14 +142,17 @@ def _bindings_of(service_names: Iterable[str], open_methods: frozenset[str]) -> 
                 continue
             extension: Any = annotations_pb2.http
             rule: Any = method.GetOptions().Extensions[extension]
-            kind = rule.WhichOneof("pattern")
-            if kind in (None, "custom"):
-                raise FailedPreconditionError(
-                    "METHOD_WITHOUT_PATH", f"{method.full_name} has no google.api.http option", method=method.full_name
-                )
-            template = str(getattr(rule, kind))
-            pattern, variables = compile_template(template)
-            yield Binding(method, kind.upper(), template, pattern, variables, rule.body)
+            for path in (rule, *rule.additional_bindings):
+                kind = path.WhichOneof("pattern")
+                if kind in (None, "custom"):
+                    raise FailedPreconditionError(
+                        "METHOD_WITHOUT_PATH",
+                        f"{method.full_name} has no google.api.http option",
+                        method=method.full_name,
+                    )
+                template = str(getattr(path, kind))
+                pattern, variables = compile_template(template)
+                yield Binding(method, kind.upper(), template, pattern, variables, path.body)
 
 
 def compile_template(template: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
