@@ -1,13 +1,13 @@
 """The collapsed tree: nodes of every layer compete with chunks, lead to the chunks beneath them, and say nothing twice.
 
 What a summary is worth is above all that it leads: a chunk whose summary fits the question is likelier to be a part of
-the answer than one that stands alone. So each node lifts its leaves, as other derived records do (ADR-0011), and is a hit
-of its own only where no leaf of it is a better one: a summary costs tokens, and the leaf says the same in full.
+the answer than one that stands alone. So each node lifts its leaves, as other derived records do (ADR-0011), and is a
+hit of its own only where no leaf of it is a better one: a summary costs tokens, and the leaf says the same in full.
 
-Measured on long documents with questions that need several places of them (bench/tree_study.py; recall of gold passages
-at 2,000 tokens, without and with): 2wiki 74.3 → 80.8, MultiHop 83.3 → 86.2, articles in English 91.7 → 97.5, in Chinese
-66.7 → 74.3, real documents 28.5 → 29.9; on questions of one place scifact 78.9 → 78.9. Leaves that gave way to a summary
-that quotes them would cost 6 to 15 points.
+Measured on long documents with questions that need several places of them (bench/tree_study.py; recall of gold
+passages at 2,000 tokens, without and with): 2wiki 74.3 → 80.8, MultiHop 83.3 → 86.2, articles in English 91.7 → 97.5,
+in Chinese 66.7 → 74.3, real documents 28.5 → 29.9; on questions of one place scifact 78.9 → 78.9. Leaves that gave way
+to a summary that quotes them would cost 6 to 15 points.
 
 References:
     Sarthi et al.: RAPTOR, ICLR 2024 (collapsed tree retrieval); ADR-0012.
@@ -66,7 +66,7 @@ def settle_nodes(
         settings: How nodes and leaves share the result; None for the measured ones.
 
     Returns:
-        Candidates in order, nodes that say nothing new dropped with the reason; and what became of each node, best first.
+        Candidates in order, nodes that say nothing new dropped with the reason; and what became of each node.
     """
     chosen = settings or CollapseSettings()
     kept = kept_of(ranked)
