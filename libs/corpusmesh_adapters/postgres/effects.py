@@ -144,7 +144,7 @@ async def _update_run(context: RunTransaction, run: Run, stage: str) -> None:
     await context.connection.execute(
         "UPDATE corpusmesh.runs SET state = $3, part_count = $4, batch_count = $5, open_task_count = $6, passed = $7,"
         " failed_part_count = $8, retry_count = $9, sequence = $10, error_reason = $11, error_message = $12,"
-        " accepts_until = $13,"
+        " accepts_until = $13, skipped = $15,"
         " start_time = CASE WHEN $3 = 'pending' THEN NULL ELSE coalesce(start_time, now()) END,"
         " end_time = CASE WHEN $14 THEN coalesce(end_time, now()) ELSE NULL END"
         " WHERE tenant_id = $1 AND run_id = $2",
@@ -162,6 +162,7 @@ async def _update_run(context: RunTransaction, run: Run, stage: str) -> None:
         run.error_message,
         moment(run.accepts_until_seconds),
         run.state.is_ended,
+        {str(name): count for name, count in run.skipped.items()},
     )
     if run.sequence != context.run.sequence:
         body = {

@@ -31,8 +31,9 @@ VERSION_COLUMNS = (
     " v.publish_time, v.create_time, v.config, v.base_ordinal, v.sealed_password, v.extracted_metadata"
 )
 RUN_COLUMNS = (
-    "r.run_id, r.kind, r.state, r.lane, r.part_count, r.batch_count, r.open_task_count, r.passed, r.failed_part_count,"
-    " r.retry_count, r.hold_publish, r.sequence, r.error_reason, r.error_message, r.knowledge_base_id, r.headers,"
+    "r.run_id, r.kind, r.state, r.lane, r.part_count, r.batch_count, r.open_task_count, r.passed, r.skipped,"
+    " r.failed_part_count, r.retry_count, r.hold_publish, r.sequence, r.error_reason, r.error_message,"
+    " r.knowledge_base_id, r.headers,"
     " coalesce(extract(epoch FROM r.accepts_until), 0)::float8 AS accepts_until_seconds"
 )
 TASK_COLUMNS = (
@@ -188,6 +189,7 @@ def to_run(row: asyncpg.Record) -> Run:
         accepts_until_seconds=row["accepts_until_seconds"],
         open_task_count=row["open_task_count"],
         passed={Stage(stage): count for stage, count in row["passed"].items()},
+        skipped={Stage(stage): count for stage, count in row["skipped"].items()},
         failed_part_count=row["failed_part_count"],
         retry_count=row["retry_count"],
         hold_publish=row["hold_publish"],

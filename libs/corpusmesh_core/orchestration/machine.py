@@ -189,7 +189,10 @@ def complete(
         passed[stage] = passed.get(stage, 0) + len(survivors)
     if task.stage is Stage.BUILD_TREE and not advance.goes_on:
         passed[task.stage] = 1
-    run = replace(closing(run, task), passed=passed)
+    skipped = dict(run.skipped)
+    for stage in advance.skips:
+        skipped[stage] = skipped.get(stage, 0) + len(survivors)
+    run = replace(closing(run, task), passed=passed, skipped=skipped)
     if lost:
         run, more = fail_parts(run, task, lost)
         effects.extend(more)

@@ -157,6 +157,7 @@ class Run:
             run does not end before.
         open_task_count: Tasks that are pending or running.
         passed: Parts that have passed each stage, by stage; 1 for the stage that builds a tree, which has no parts.
+        skipped: Those of them for which the stage had nothing to do, by stage.
         failed_part_count: Parts that ended with a reason.
         retry_count: How often failed parts were started again.
         hold_publish: Whether versions are left ready but unpublished.
@@ -174,6 +175,7 @@ class Run:
     accepts_until_seconds: float = 0.0
     open_task_count: int = 0
     passed: Mapping[Stage, int] = field(default_factory=dict)
+    skipped: Mapping[Stage, int] = field(default_factory=dict)
     failed_part_count: int = 0
     retry_count: int = 0
     hold_publish: bool = False

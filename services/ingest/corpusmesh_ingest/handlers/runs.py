@@ -6,7 +6,7 @@ from typing import Any
 
 from corpusmesh.ingest.v1 import run_service_pb2 as pb
 from corpusmesh.ingest.v1.run_service_pb2_grpc import RunServiceServicer
-from corpusmesh_core.orchestration.values import RunKind, RunState
+from corpusmesh_core.orchestration.values import Run, RunKind, RunState
 from corpusmesh_core.ports.metadata import IdempotencyStore
 from corpusmesh_core.ports.runs import RunRecord, RunStore
 from corpusmesh_core.ports.work import EventFeed
@@ -124,14 +124,6 @@ class RunHandlers(RunServiceServicer):
                     require_call().identity, record.knowledge_base_id, run.run_id, _MAX_FAILED_PARTS
                 )
             ]
-        stages = []
-        arrived = run.part_count
-        for stage in run.pipeline:
-            done = run.passed.get(stage, 0)
-            if arrived == 0:
-                break
-            stages.append(pb.StageProgress(stage=stage.value, done_count=done, open_count=max(0, arrived - done)))
-            arrived = done
         return pb.Run(
             name=run_name(record.knowledge_base_id, run.run_id),
             kind=_KINDS[run.kind],
@@ -139,13 +131,37 @@ class RunHandlers(RunServiceServicer):
             document_count=run.part_count,
             succeeded_count=run.succeeded_part_count,
             failed_count=run.failed_part_count,
-            stages=stages,
+            stages=stage_progress(run),
             failed_parts=failed,
             create_time=timestamp(record.create_time),
             end_time=timestamp(record.end_time),
             error=run_status(run.error_reason, run.error_message) if run.error_reason else None,
             sync=_sync_summary(record) if run.kind is RunKind.SYNC else None,
         )
+
+
+def stage_progress(run: Run) -> list[pb.StageProgress]:
+    """Tell how far the stages of a run are.
+
+    Args:
+        run: The run.
+
+    Returns:
+        Stages that have begun, in order, without those that had nothing to do.
+    """
+    stages: list[pb.StageProgress] = []
+    arrived = run.part_count
+    for stage in run.pipeline:
+        if arrived == 0:
+            break
+        passed, skipped = run.passed.get(stage, 0), run.skipped.get(stage, 0)
+        if arrived > skipped:
+            done = passed - skipped
+            stages.append(
+                pb.StageProgress(stage=stage.value, done_count=done, open_count=max(0, arrived - skipped - done))
+            )
+        arrived = passed
+    return stages
 
 
 def _sync_summary(record: RunRecord) -> pb.SyncSummary:

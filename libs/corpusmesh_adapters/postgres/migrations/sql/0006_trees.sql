@@ -7,6 +7,9 @@ ALTER TABLE versions ADD CONSTRAINT versions_state_check CHECK (state IN (
     'pending', 'parsing', 'chunking', 'enriching', 'embedding', 'summarizing', 'indexing', 'ready', 'failed',
     'cancelled', 'purged'));
 
+-- Documents for which a stage had nothing to do, by stage.
+ALTER TABLE runs ADD COLUMN skipped jsonb NOT NULL DEFAULT '{}';
+
 -- No release has written a build.
 DROP TABLE builds;
 CREATE TABLE builds (
