@@ -20,6 +20,7 @@ from corpusmesh_core.tree_search import (
     node_title,
     on_scale_of_leaves,
     settle_nodes,
+    with_cosines_of_leaves,
 )
 
 _OPTIONS = RankingOptions()
@@ -134,7 +135,18 @@ def test_rank_features_are_no_part_of_what_is_lifted() -> None:
     assert leaf.similarity == pytest.approx(0.4 + 0.5 * 0.4 + 0.1)
 
 
-@pytest.mark.parametrize(("said", "factor"), [("0.9", 0.9), ("", 0.93), ("nan", 0.93), ("7", 0.93), ("what", 0.93)])
+def test_a_node_has_the_mean_cosine_of_its_leaves_where_all_are_known() -> None:
+    known = {"c1": 0.8, "c2": 0.6, "c3": None}
+    items = [replace(chunk(name, 0.5).candidate, cosine=cosine) for name, cosine in known.items()]
+    both = replace(node("both", 0.5, "c1 c2").candidate, cosine=0.9)
+    some = replace(node("some", 0.5, "c1 c9").candidate, cosine=0.9)
+    silent = replace(node("silent", 0.5, "c1 c3").candidate, cosine=0.9)
+    bare = node("bare", 0.5, "c1 c2").candidate
+    scaled = {item.record.record_id: item.cosine for item in with_cosines_of_leaves([*items, both, some, silent, bare])}
+    assert scaled == {**known, "both": pytest.approx(0.7), "some": 0.9, "silent": 0.9, "bare": None}
+
+
+@pytest.mark.parametrize(("said", "factor"), [("0.9", 0.9), ("", 0.97), ("nan", 0.97), ("7", 0.97), ("what", 0.97)])
 def test_cosines_of_a_node_are_brought_onto_the_scale_of_its_leaves(said: str, factor: float) -> None:
     record = replace(node("n", 0.5, "a b").candidate.record, attributes={"coherence": said} if said else {})
     scaled = on_scale_of_leaves(Candidate(record, "", cosine=0.8, reference_cosine=0.5))

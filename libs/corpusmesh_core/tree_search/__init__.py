@@ -26,6 +26,7 @@ from corpusmesh_core.tree_search.nodes import (
     leaf_count_of,
     node_title,
     on_scale_of_leaves,
+    with_cosines_of_leaves,
 )
 
 __all__ = [
@@ -50,4 +51,5 @@ __all__ = [
     "orphans",
     "path_of",
     "settle_nodes",
+    "with_cosines_of_leaves",
 ]

@@ -10,8 +10,9 @@ from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.trees.values import CHILDREN, COHERENCE, LEAF_COUNT
 
-USUAL_COHERENCE: Final = 0.93
-"""Of a node that does not say: that of five leaves whose vectors have cosines of 0.83 with each other."""
+_USUAL_COHERENCE: Final = ((1, 1.0), (2, 0.97), (3, 0.955), (5, 0.945), (8, 0.935), (16, 0.93), (64, 0.915))
+_LEAST_COHERENCE: Final = 0.905
+"""Length of the mean of the vectors of so many leaves at most (bench/tree_study.py, six sets)."""
 _MAX_NAMED: Final = 2
 
 
@@ -70,14 +71,41 @@ def on_scale_of_leaves(candidate: Candidate) -> Candidate:
         candidate: A node as the index scored it.
 
     Returns:
-        The node with such cosines.
+        The node with such cosines: by its attribute `coherence`, else by what is usual for so many leaves.
     """
-    coherence = _number(candidate.record.attributes.get(COHERENCE, ""), USUAL_COHERENCE)
+    coherence = _coherence(candidate.record)
     return replace(
         candidate,
         cosine=None if candidate.cosine is None else coherence * candidate.cosine,
         reference_cosine=None if candidate.reference_cosine is None else coherence * candidate.reference_cosine,
     )
+
+
+def with_cosines_of_leaves(items: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Give the nodes all of whose leaves are candidates too the mean cosine of these, which needs no estimate.
+
+    Args:
+        items: Candidates.
+
+    Returns:
+        The same in order.
+    """
+    cosines = {item.record.record_id: item.cosine for item in items if item.record.kind is not RecordKind.TREE_NODE}
+
+    def scaled(item: Candidate) -> Candidate:
+        record = item.record
+        if record.kind is not RecordKind.TREE_NODE or item.cosine is None or not record.links:
+            return item
+        own = [cosine for link in record.links if (cosine := cosines.get(link)) is not None]
+        return item if len(own) < len(record.links) else replace(item, cosine=sum(own) / len(own))
+
+    return tuple(map(scaled, items))
+
+
+def _coherence(record: Record) -> float:
+    leaf_count = leaf_count_of(record)
+    usual = next((length for most, length in _USUAL_COHERENCE if leaf_count <= most), _LEAST_COHERENCE)
+    return _number(record.attributes.get(COHERENCE, ""), usual)
 
 
 def _number(text: str, otherwise: float) -> float:

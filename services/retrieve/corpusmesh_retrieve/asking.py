@@ -5,7 +5,6 @@ and once the model has not answered, the rest of the request does not wait for i
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -19,6 +18,7 @@ from corpusmesh_core.ports.chat import ChatMessage, ChatModel
 from corpusmesh_core.prompts.step_prompt import StepPrompt
 from corpusmesh_retrieve.metrics import STEP_CALLS_TOTAL
 from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.listening import Heard, listen
 from corpusmesh_runtime.logging import get_logger
 
 _Value = TypeVar("_Value")
@@ -27,7 +27,6 @@ _SHARE_OF_DEADLINE = 0.5
 _GRACE_SECONDS = 0.5
 _MAX_QUOTED_CHARACTERS = 160_000
 """Of all blocks of one step: some 40,000 tokens; what steps quote by design is a quarter of that."""
-_CHARACTERS_PER_TOKEN = 8
 _PROMPT_CHARACTERS_PER_TOKEN = 3
 _MAX_QUESTION_CHARACTERS = 4_000
 _log = get_logger(__name__)
@@ -193,26 +192,16 @@ class ModelSession:
         reserved = prompt_characters // _PROMPT_CHARACTERS_PER_TOKEN
         self.call_count += 1
         self.token_count += reserved
-        parts: list[str] = []
-        room = _CHARACTERS_PER_TOKEN * max_token_count
-        told = 0
-        stream = self._chat.stream(messages, max_token_count=max_token_count, timeout_seconds=seconds)
-        async with contextlib.AsyncExitStack() as stack:
-            # The port promises an iterator; one that is a generator is closed at once, so that the request ends too.
-            if (close := getattr(stream, "aclose", None)) is not None:
-                stack.push_async_callback(close)
-            try:
-                async for delta in stream:
-                    parts.append(delta.text)
-                    room -= len(delta.text)
-                    if delta.usage is not None:
-                        told = delta.usage.prompt_token_count + delta.usage.completion_token_count
-                    if room < 0:
-                        break
-            finally:
-                characters = prompt_characters + sum(map(len, parts))
-                self.token_count += (told or characters // _PROMPT_CHARACTERS_PER_TOKEN) - reserved
-        return "".join(parts)
+        heard = Heard()
+        try:
+            return await listen(
+                self._chat, messages, max_token_count=max_token_count, timeout_seconds=seconds, heard=heard
+            )
+        finally:
+            usage = heard.usage
+            told = usage.prompt_token_count + usage.completion_token_count if usage is not None else 0
+            characters = prompt_characters + sum(map(len, heard.parts))
+            self.token_count += (told or characters // _PROMPT_CHARACTERS_PER_TOKEN) - reserved
 
 
 def question_block(question: str) -> DataBlock:

@@ -28,7 +28,7 @@ from corpusmesh_core.ranking import (
 )
 from corpusmesh_core.records import RecordKind
 from corpusmesh_core.text import QueryTerms, analyze_query, cut_to_bytes
-from corpusmesh_core.tree_search import leaves_to_score, on_scale_of_leaves
+from corpusmesh_core.tree_search import leaves_to_score, on_scale_of_leaves, with_cosines_of_leaves
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.ordering import rank_found, terms_of
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
@@ -339,6 +339,8 @@ class Recaller:
         if missing := _led_to(outcome, found, derived, nodes):
             led_to = await self.score(call, outcome, view, missing)
             found[0] = replace(found[0], items=(*found[0].items, *led_to.items))
+        if nodes:
+            found[0] = replace(found[0], items=with_cosines_of_leaves(found[0].items))
         return found, derived
 
 
