@@ -19,6 +19,7 @@ from corpusmesh_ingest.enriching import Enricher, EnrichLimits
 from corpusmesh_ingest.module import StageTools, ingest_stages
 from corpusmesh_ingest.syncing.scheduler import SyncScheduler
 from corpusmesh_raptor.module import raptor_stages
+from corpusmesh_raptor.scheduler import TreeScheduler
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_runtime.housekeeper import Housekeeper
 from corpusmesh_runtime.logging import get_logger
@@ -131,7 +132,10 @@ async def run_tree_worker(
     queue = PostgresTaskQueue(adapters.database, _policy(settings))
     handlers = raptor_stages(section, stores, tools)
     worker = Worker(f"{socket.gethostname()}-{os.getpid()}-trees", handlers, queue, adapters.broker, section.worker)
-    async with _at_work({"tree worker": worker.run()}, worker, failed) as running:
+    scheduler = TreeScheduler(
+        stores.trees, poll_seconds=section.update_poll_seconds, quiet_seconds=section.update_quiet_seconds
+    )
+    async with _at_work({"tree worker": worker.run(), "tree schedule": scheduler.run()}, worker, failed) as running:
         yield running
 
 

@@ -10,7 +10,9 @@ from corpusmesh.raptor.v1.tree_service_pb2_grpc import add_TreeServiceServicer_t
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.handlers import TreeHandlers
+from corpusmesh_raptor.stages.build_tree import BuildTreeStage
 from corpusmesh_raptor.stages.file_tree import FileTreeStage
+from corpusmesh_raptor.stages.sweep_tree import SweepTreeStage
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_raptor.summarizing import Summarizer
 from corpusmesh_runtime.identity import IdentitySigner
@@ -64,4 +66,6 @@ def raptor_stages(settings: RaptorSettings, stores: RaptorStores, tools: RaptorT
     summarizer = Summarizer(tools.chat, stores.cache, stores.usage, tools.counter, settings)
     return {
         Stage.TREE: FileTreeStage(settings, stores, tools, summarizer),
+        Stage.BUILD_TREE: BuildTreeStage(settings, stores, tools, summarizer),
+        Stage.SWEEP_TREE: SweepTreeStage(stores.trees, stores.objects, stores.index),
     }

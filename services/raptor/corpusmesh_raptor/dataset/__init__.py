@@ -1,0 +1,1 @@
+"""Builds of the trees of knowledge bases, slice by slice."""

@@ -1,0 +1,143 @@
+"""How the next layer of a build is put together: cut anew, or carried over from the tree before."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusmesh_core.errors import CorpusMeshError
+from corpusmesh_core.ports.clustering import MAX_VECTORS_PER_CALL, SoftClusterer
+from corpusmesh_core.trees.clustering import asks_for_mixture, group_layer
+from corpusmesh_core.trees.regrouping import INSERTED, OldLayer, regroup
+from corpusmesh_core.trees.settings import TreeSettings
+from corpusmesh_core.trees.skeleton import Skeleton, SkeletonLayer
+from corpusmesh_core.trees.values import Vectors
+from corpusmesh_core.trees.watershed import neighbour_cosines
+from corpusmesh_raptor.dataset.drafts import Draft
+from corpusmesh_raptor.dataset.ground import Ground, TreeReader
+from corpusmesh_runtime.logging import get_logger
+from corpusmesh_runtime.worker import TaskContext
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The clusters of a layer.
+
+    Attributes:
+        clusters: Places of each cluster's children.
+        cosines: Of neighbouring children.
+        threshold: Cosine beneath which neighbours are parted.
+        moved: For an update: node of the tree before that each cluster is or is a part of; empty else.
+    """
+
+    clusters: Sequence[NDArray[np.int32]]
+    cosines: NDArray[np.float32]
+    threshold: float
+    moved: NDArray[np.int64]
+
+
+class LayerCutter:
+    """Cuts layers."""
+
+    def __init__(
+        self,
+        context: TaskContext,
+        reader: TreeReader,
+        settings: TreeSettings,
+        clusterer: SoftClusterer | None,
+        *,
+        max_mixture_nodes: int,
+        old: Skeleton | None,
+    ) -> None:
+        """Create it.
+
+        Args:
+            context: The build's task.
+            reader: Reads vectors.
+            settings: How trees are made.
+            clusterer: For METHOD_MIXTURE; None where the watershed stands in.
+            max_mixture_nodes: Largest layer for it.
+            old: The tree before; None for none.
+        """
+        self._context = context
+        self._reader = reader
+        self._settings = settings
+        self._clusterer = clusterer
+        self._max_mixture_nodes = max_mixture_nodes
+        self._old = old
+
+    async def cut(self, draft: Draft, ground: Ground) -> Cut | None:
+        """Cut the layer that the next one stands on.
+
+        Args:
+            draft: The build so far.
+            ground: The layer.
+
+        Returns:
+            The clusters; None where the tree is done.
+        """
+        number = len(draft.skeleton.layers) + 1
+        if len(ground) <= 1:
+            return None
+        if not draft.is_full and self._old is not None and number <= len(self._old.layers):
+            return await self._carried_over(draft, ground, self._old, self._old.layers[number - 1])
+        await ground.load(np.arange(len(ground)), draft.skeleton, number, self._reader, with_texts=False)
+        soft = await self._softly(ground.vectors)
+        grouping = await asyncio.to_thread(group_layer, ground.vectors, self._settings, cluster=soft)
+        if grouping is None:
+            return None
+        moved = np.full(len(grouping.clusters), INSERTED, dtype=np.int64)
+        return Cut(grouping.clusters, grouping.similarities, grouping.threshold, moved)
+
+    async def _carried_over(self, draft: Draft, ground: Ground, old: Skeleton, layer: SkeletonLayer) -> Cut:
+        number = len(draft.skeleton.layers) + 1
+        cosines = await self._cosines(draft, ground, old, layer)
+        starts = layer.bounds[:-1].astype(np.int64)
+        before = OldLayer(starts, len(old.ground_keys(number)), layer.threshold)
+        found = await asyncio.to_thread(regroup, before, draft.moved, cosines, self._settings)
+        return Cut(found.clusters, cosines, layer.threshold, found.origins)
+
+    async def _cosines(self, draft: Draft, ground: Ground, old: Skeleton, layer: SkeletonLayer) -> NDArray[np.float32]:
+        """Take the cosines of neighbours that are as they were from the tree before, and measure the others."""
+        number = len(draft.skeleton.layers) + 1
+        if number == 1:
+            same = _same_leaves(draft.skeleton, old, draft.moved)
+        else:
+            same = np.where(draft.fresh, -1, draft.old_places).astype(np.int64)
+        left, right = same[:-1], same[1:]
+        known = (left >= 0) & (right == left + 1)
+        cosines = np.zeros(len(ground) - 1, dtype=np.float32)
+        cosines[known] = layer.cosines[left[known]]
+        gaps = np.flatnonzero(~known)
+        places = np.unique(np.concatenate([gaps, gaps + 1]))
+        await ground.load(places, draft.skeleton, number, self._reader, with_texts=False)
+        for gap in gaps:
+            cosines[gap] = neighbour_cosines(ground.vectors[gap : gap + 2])[0]
+        return cosines
+
+    async def _softly(self, vectors: Vectors) -> Sequence[NDArray[np.int32]] | None:
+        if not asks_for_mixture(len(vectors), self._settings):
+            return None
+        if self._clusterer is None or len(vectors) > min(self._max_mixture_nodes, MAX_VECTORS_PER_CALL):
+            _log.warning("watershed in place of the mixture", node_count=len(vectors), reason="TREE_LAYER_TOO_LARGE")
+            return None
+        try:
+            return await self._clusterer.cluster(
+                vectors, seed=self._settings.random_seed, timeout_seconds=self._context.remaining_seconds()
+            )
+        except CorpusMeshError as error:
+            _log.warning("watershed in place of the mixture", node_count=len(vectors), reason=error.reason)
+            return None
+
+
+def _same_leaves(skeleton: Skeleton, old: Skeleton, moved: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the leaf of the tree before whose text each leaf has, and with it the vector; -1 for none."""
+    same = moved.copy()
+    found = np.flatnonzero(moved >= 0)
+    changed = (skeleton.keys[found] != old.keys[moved[found]]).any(axis=1)
+    same[found[changed]] = -1
+    return same
