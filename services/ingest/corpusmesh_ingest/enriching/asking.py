@@ -15,7 +15,6 @@ from typing import Final, Generic, TypeVar
 
 from corpusmesh_core.enrichment.requests import ItemTask, PromptItem, batch_items, item_key, read_items, render_items
 from corpusmesh_core.errors import (
-    DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
     OverloadedError,
@@ -24,14 +23,13 @@ from corpusmesh_core.errors import (
 from corpusmesh_core.ports.chat import ChatMessage, ChatModel
 from corpusmesh_core.ports.completions import MAX_KEYS_PER_CALL, Completion, CompletionCache
 from corpusmesh_ingest.enriching.metrics import ENRICH_CALLS_TOTAL, ENRICH_ITEMS_TOTAL
+from corpusmesh_runtime.listening import LOST_ERRORS, listen
 
 _Value = TypeVar("_Value")
 _MIN_CALL_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 1.0
 _MAX_FAILED_CALLS: Final = 3
 _FRAME_TOKENS: Final = 100
-_CHARACTERS_PER_TOKEN: Final = 8
-_LOST_ERRORS: Final = (UnavailableError, OverloadedError, DeadlineExceededError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +214,7 @@ class Asker:
                 if self._is_lost or seconds < _MIN_CALL_SECONDS:
                     return None
                 async with asyncio.timeout(seconds + _GRACE_SECONDS):
-                    answer = await self._listen(messages, max_tokens=max_tokens, timeout_seconds=seconds)
+                    answer = await listen(self._chat, messages, max_token_count=max_tokens, timeout_seconds=seconds)
         except InvalidArgumentError:
             _count_call(task, "refused")
             raise
@@ -225,7 +223,7 @@ class Asker:
             _count_call(task, "misconfigured")
             self._is_lost = True
             return None
-        except _LOST_ERRORS:
+        except LOST_ERRORS:
             _count_call(task, "lost")
             self._failed_call_count += 1
             self._is_lost = self._is_lost or self._failed_call_count >= _MAX_FAILED_CALLS
@@ -233,21 +231,6 @@ class Asker:
         _count_call(task, "answered")
         self._failed_call_count = 0
         return answer
-
-    async def _listen(self, messages: Sequence[ChatMessage], *, max_tokens: int, timeout_seconds: float) -> str:
-        parts: list[str] = []
-        room = _CHARACTERS_PER_TOKEN * max_tokens
-        stream = self._chat.stream(messages, max_token_count=max_tokens, timeout_seconds=timeout_seconds)
-        async with contextlib.AsyncExitStack() as stack:
-            # The port promises an iterator; one that is a generator is closed at once, so that the request ends too.
-            if (close := getattr(stream, "aclose", None)) is not None:
-                stack.push_async_callback(close)
-            async for delta in stream:
-                parts.append(delta.text)
-                room -= len(delta.text)
-                if room < 0:
-                    break
-        return "".join(parts)
 
     async def _recall(
         self,
