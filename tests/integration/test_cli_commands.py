@@ -188,6 +188,7 @@ def test_search_gives_every_field_of_a_hit(shell: Shell, documents: Path) -> Non
     assert set(hit) == {
         "record_id", "kind", "document", "version", "display_name", "title", "page", "boxes", "heading_path", "text",
         "position", "token_count", "scores", "picture", "merged_record_ids", "via_record_ids", "url",
+        "layer", "leaves",
     }  # fmt: skip
     assert hit["boxes"] == [{"page": 3, "left": 1.0, "top": 2.0, "right": 3.0, "bottom": 4.0}]
     assert hit["heading_path"] == ["Part", "Chapter"]
@@ -218,6 +219,8 @@ def test_search_refuses_a_plan_that_is_none(shell: Shell) -> None:
     shell.json("kb", "create", "a")
     assert shell.json("search", "x", "--kb", "a", "--plan", "best", status=2)["error"]["reason"] == "PLAN_INVALID"
     assert shell.json("search", "x", "--kb", "a", "--plan", '{"mode": "SEARCH_MODE_VECTOR"}')["hits"] == []
+    assert shell.json("search", "x", "--kb", "a", "--tree", "up", status=2)["error"]["reason"] == "PLAN_INVALID"
+    assert shell.json("search", "x", "--kb", "a", "--tree", "hierarchical")["hits"] == []
 
 
 def test_ask_streams_the_text_and_then_names_document_page_and_passage(shell: Shell, documents: Path) -> None:

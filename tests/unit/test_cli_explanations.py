@@ -5,10 +5,13 @@ import io
 import pytest
 from rich.console import Console
 
+from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
+from corpusmesh.type.v1 import place_pb2
+from corpusmesh_app.cli.answer_commands import print_citations, print_hit
 from corpusmesh_app.cli.explanations import condition_text, plan_text, print_explanation
 from corpusmesh_app.cli.output import Output
-from corpusmesh_app.cli.retrieval_shapes import search_shape
+from corpusmesh_app.cli.retrieval_shapes import citation_shape, search_shape
 from corpusmesh_app.cli.session import Session
 
 
@@ -80,3 +83,60 @@ def test_json_of_a_search_holds_conditions_that_were_read_out_of_the_question() 
     assert shape["inferred_conditions"] == [{"key": "year", "operator": "less", "values": ["2024"]}]
     stages = shape["explanation"]["stages"]  # type: ignore[index] # a shape
     assert [stage["state"] for stage in stages] == ["ran", "skipped"]
+
+
+def _node_hit(leaf_count: int) -> pb.SearchHit:
+    leaves = [
+        pb.HitLeaf(
+            record_id=f"1-{number}",
+            document="knowledgeBases/kb/documents/d",
+            title="Rules",
+            place=place_pb2.Place(
+                version="knowledgeBases/kb/documents/d/versions/2", display_name="r.pdf", page=number
+            ),
+        )
+        for number in range(1, leaf_count + 1)
+    ]
+    return pb.SearchHit(record_id="9-tree_node-a", kind="tree_node", title="Rules, Fees", layer=2, leaves=leaves)
+
+
+def test_a_summary_is_shown_with_its_layer_and_the_places_that_it_stands_on() -> None:
+    text = io.StringIO()
+    print_hit(Console(file=text, width=150), 1, _node_hit(5), full=False)
+    shown = text.getvalue()
+    assert "1. Rules, Fees · summary on layer 2 of 5 passages" in shown
+    assert shown.count("stands on r.pdf · Rules · page ") == 3
+    assert "and 2 more" in shown
+    text = io.StringIO()
+    print_hit(Console(file=text, width=150), 1, _node_hit(5), full=True)
+    assert text.getvalue().count("stands on") == 5
+    shape = search_shape(pb.SearchChunksResponse(hits=[_node_hit(1)]))["hits"][0]
+    assert (shape["layer"], shape["leaves"][0]["page"], shape["leaves"][0]["display_name"]) == (2, 1, "r.pdf")
+
+
+def test_explanation_shows_the_path_through_a_tree() -> None:
+    explanation = _explanation()
+    steps = [("n2", 2, "followed", ["n1"]), ("n1", 1, "covered", ["1-0"])]
+    explanation.tree_path.extend(
+        pb.TreeStep(record_id=name, layer=layer, similarity=0.5, outcome=outcome, led_to=led_to)
+        for name, layer, outcome, led_to in steps
+    )
+    shown = _printed(explanation)
+    assert "followed" in shown
+    assert "covered" in shown
+    shape = search_shape(pb.SearchChunksResponse(explanation=explanation))["explanation"]["tree_path"]
+    assert [(step["record_id"], step["outcome"], step["led_to"]) for step in shape] == [
+        ("n2", "followed", ["n1"]),
+        ("n1", "covered", ["1-0"]),
+    ]
+
+
+def test_a_citation_of_a_summary_tells_where_it_stands() -> None:
+    hit = _node_hit(2)
+    text = io.StringIO()
+    citation = answer_pb.Citation(marker=7, hit=hit, places=hit.leaves[1:])
+    print_citations(
+        Console(file=text, width=150), answer_pb.AnswerSummary(text="So it is [ID:7].", citations=[citation])
+    )
+    assert "stands in r.pdf · Rules · page 2" in text.getvalue()
+    assert [place["page"] for place in citation_shape(citation)["places"]] == [2]

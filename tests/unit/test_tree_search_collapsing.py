@@ -75,6 +75,12 @@ def test_a_node_that_fits_better_than_all_its_leaves_is_a_hit_and_so_stay_its_le
     assert (step.outcome, step.led_to) == (NodeOutcome.KEPT, ("c1", "c2"))
 
 
+def test_one_better_leaf_of_many_does_not_cover_a_node() -> None:
+    ranked = (chunk("c1", 0.9), node("n1", 0.8, "c1 c2 c3 c4 c5"), chunk("c2", 0.3))
+    assert names(settle_nodes(ranked)[0]) == ["c1", "n1", "c2"]
+    assert names(settle_nodes(ranked, CollapseSettings(better_share=0.0))[0]) == ["c1", "c2"]
+
+
 def test_of_two_nodes_that_stand_for_the_same_leaves_the_better_one_is_a_hit() -> None:
     ranked = (
         node("n2", 0.9, "c1 c2 c3", layer=2),

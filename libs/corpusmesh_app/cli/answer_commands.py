@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
     from corpusmesh.retrieve.v1.answer_service_pb2 import AnswerSummary
     from corpusmesh.retrieve.v1.retrieval_service_pb2 import RetrievalPlan, SearchChunksResponse, SearchHit
+    from corpusmesh.type.v1.place_pb2 import Place
     from corpusmesh_app.cli.shapes import Shape
     from corpusmesh_client import CorpusMeshClient
 
 _PASSAGE_CHARACTERS = 400
 _PAGE_SIZE = 200
+_SHOWN_LEAVES = 3
 _MARKER = re.compile(r"\[ID:\d+\]")
 
 OptionalKnowledgeBases = Annotated[
@@ -36,6 +38,15 @@ Plan = Annotated[
     typer.Option(
         help="How to search: fast, balanced, thorough; hybrid, lexical, vector; adaptive, term-coverage, "
         "reciprocal-rank, min-max, z-score; or a JSON object."
+    ),
+]
+
+
+Tree = Annotated[
+    str,
+    typer.Option(
+        "--tree",
+        help="How trees of summaries take part: off, collapsed, traversal, hierarchical; empty for the plan's own way.",
     ),
 ]
 
@@ -56,21 +67,22 @@ async def search(
     knowledge_bases: OptionalKnowledgeBases = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=1000, help="Hits.")] = 10,
     plan: Plan = "",
+    tree: Tree = "",
     explain: Annotated[bool, typer.Option("--explain", help="Show every candidate, score and stage.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
 ) -> None:
     """Search knowledge bases and show the passages found, best first."""
-    from corpusmesh_app.cli.plans import parse_plan
+    from corpusmesh_app.cli.plans import parse_plan, with_tree_mode
     from corpusmesh_app.cli.retrieval_shapes import search_shape
 
-    wanted = parse_plan(plan)
+    wanted = with_tree_mode(parse_plan(plan), tree)
     async with session.client() as client:
         names = await resolve_names(client, knowledge_bases or [])
         response = await _search_pages(client, names, text, wanted, top_k, explain=explain)
 
     def render(console: "Console") -> None:
         for rank, hit in enumerate(response.hits, start=1):
-            _print_hit(console, rank, hit, full=full)
+            print_hit(console, rank, hit, full=full)
         if not response.hits:
             console.print("Nothing found.")
         if response.unreachable:
@@ -243,6 +255,8 @@ def print_citations(console: "Console", summary: "AnswerSummary") -> None:
         console.print(f"[ID:{citation.marker}] {_where(citation.hit)}", style="bold")
         claim = _claim_before(summary.text, citation.marker)
         console.print(plain(f"    {passage_around(citation.hit.text, claim)}"))
+        for leaf in citation.places:
+            console.print(plain(f"    stands in {_place(leaf.title, leaf.document, leaf.place)}"), style="dim")
     print_understanding(console, summary.standalone_question, summary.inferred_conditions, "")
     for note in summary.notes:
         console.print(plain(f"Note: {note}"), style="dim")
@@ -269,14 +283,22 @@ def print_piece(text: str) -> None:
 
 
 def _where(hit: "SearchHit") -> str:
-    parts = [hit.place.display_name or hit.document]
-    if hit.title and hit.title != hit.place.display_name:
-        parts.append(hit.title)
-    if hit.place.page:
-        parts.append(f"page {hit.place.page}")
-    if hit.place.heading_path:
-        parts.append(" > ".join(hit.place.heading_path))
-    return plain(" · ".join(parts))
+    where = _place(hit.title, hit.document, hit.place)
+    if not hit.layer:
+        return plain(where)
+    beneath = "1 passage" if len(hit.leaves) == 1 else f"{len(hit.leaves) or 'no'} passages"
+    return plain(" · ".join(filter(None, (where, f"summary on layer {hit.layer} of {beneath}"))))
+
+
+def _place(title: str, document: str, place: "Place") -> str:
+    parts = [place.display_name or document]
+    if title and title != place.display_name:
+        parts.append(title)
+    if place.page:
+        parts.append(f"page {place.page}")
+    if place.heading_path:
+        parts.append(" > ".join(place.heading_path))
+    return " · ".join(filter(None, parts))
 
 
 def _shorten(text: str) -> str:
@@ -308,7 +330,15 @@ def passage_around(text: str, claim: str) -> str:
     return "…" + _shorten(flat[start:])
 
 
-def _print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -> None:
+def print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -> None:
+    """Print a hit: where it stands, its scores, its text.
+
+    Args:
+        console: Where to.
+        rank: Its place among the hits, from 1.
+        hit: The hit.
+        full: Whether to show all of a long text, and all passages that a summary stands on.
+    """
     scores = hit.scores
     console.print(f"{rank}. {_where(hit)}", style="bold")
     console.print(
@@ -322,9 +352,8 @@ def _print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -
     boxes = "; ".join(
         f"page {box.page}: {box.left:.0f},{box.top:.0f}–{box.right:.0f},{box.bottom:.0f}" for box in hit.place.boxes[:4]
     )
-    console.print(
-        plain(f"   {hit.kind} {hit.record_id} of {hit.place.version}" + (f"; {boxes}" if boxes else "")), style="dim"
-    )
+    parts = [" of ".join(filter(None, (f"{hit.kind} {hit.record_id}", hit.place.version))), boxes]
+    console.print(plain(f"   {'; '.join(filter(None, parts))}"), style="dim")
     for name, value in (
         ("joined with", ", ".join(hit.merged_record_ids)),
         ("led to by", ", ".join(hit.via_record_ids)),
@@ -336,4 +365,8 @@ def _print_hit(console: "Console", rank: int, hit: "SearchHit", *, full: bool) -
     text = hit.text if full else _shorten(hit.text)
     if text:
         console.print("\n".join(f"   {line}" for line in plain(text).splitlines()))
+    for leaf in hit.leaves if full else hit.leaves[:_SHOWN_LEAVES]:
+        console.print(plain(f"   stands on {_place(leaf.title, leaf.document, leaf.place)}"), style="dim")
+    if not full and len(hit.leaves) > _SHOWN_LEAVES:
+        console.print(f"   and {len(hit.leaves) - _SHOWN_LEAVES} more; --full shows them", style="dim")
     console.print()

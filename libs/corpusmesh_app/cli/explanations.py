@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from corpusmesh_app.cli.session import Session
 
 _MAX_CANDIDATES = 40
-_PARTS = ("understanding", "recall", "rerank", "assembly", "correction")
+_MAX_STEPS = 20
+_PARTS = ("understanding", "recall", "rerank", "assembly", "correction", "tree")
 _OPERATORS = {0: "=", 1: "=", 2: "≠", 3: "<", 4: "≤", 5: ">", 6: "≥"}
 
 
@@ -86,6 +87,7 @@ def print_explanation(session: "Session", console: "Console", explanation: "pb.E
     if len(explanation.variants) > 1:
         variants = [(variant.origin, f"{variant.weight:.2f}", variant.text) for variant in explanation.variants]
         session.output.table(("SEARCHED FOR", "WEIGHT", "TEXT"), variants, empty="")(console)
+    _print_tree_path(session, console, explanation.tree_path)
     _print_candidates(session, console, explanation.candidates)
     for note in explanation.notes:
         console.print(plain(f"Note: {note}"), style="dim")
@@ -118,11 +120,26 @@ def _switched_on(part: "Message") -> list[str]:
                 texts.append(field.name)
         elif field.enum_type is not None and not field.is_repeated:
             chosen = field.enum_type.values_by_number[value].name.partition("_")[2].lower()
-            if chosen != "none":
+            if chosen not in ("none", "off"):
                 texts.append(chosen)
         elif field.type == field.TYPE_INT32 and value and field.name in ("neighbours", "hops", "max_per_document"):
             texts.append(f"{field.name} {value}")
     return texts
+
+
+def _print_tree_path(session: "Session", console: "Console", steps: "Iterable[pb.TreeStep]") -> None:
+    looked_at = list(steps)
+    if not looked_at:
+        return
+    rows = [
+        (step.record_id, step.layer, f"{step.similarity:.3f}", step.outcome, " ".join(step.led_to))
+        for step in looked_at[:_MAX_STEPS]
+    ]
+    session.output.table(("SUMMARY", "LAYER", "SIMILARITY", "BECAME", "RECORDS BENEATH OR BETTER"), rows, empty="")(
+        console
+    )
+    if len(looked_at) > len(rows):
+        console.print(f"{len(looked_at) - len(rows)} further summaries; --json shows all.", style="dim")
 
 
 def _print_candidates(session: "Session", console: "Console", candidates: "Iterable[pb.CandidateExplanation]") -> None:

@@ -22,6 +22,12 @@ _FUSIONS = {
     "min-max": pb.FUSION_MIN_MAX,
     "z-score": pb.FUSION_Z_SCORE,
 }
+_TREE_MODES = {
+    "off": pb.TreePlan.MODE_OFF,
+    "collapsed": pb.TreePlan.MODE_COLLAPSED,
+    "traversal": pb.TreePlan.MODE_TRAVERSAL,
+    "hierarchical": pb.TreePlan.MODE_HIERARCHICAL,
+}
 PLAN_NAMES = (*_PRESETS, *_MODES, *_FUSIONS)
 
 
@@ -57,3 +63,23 @@ def parse_plan(text: str) -> pb.RetrievalPlan:
             f"the plan is neither one of {', '.join(PLAN_NAMES)} nor a JSON object of RetrievalPlan ({error})",
             field="plan",
         ) from error
+
+
+def with_tree_mode(plan: pb.RetrievalPlan, mode: str) -> pb.RetrievalPlan:
+    """Say how trees of summaries take part.
+
+    Args:
+        plan: A plan; changed.
+        mode: off, collapsed, traversal, hierarchical; "" leaves it to the plan.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InvalidArgumentError: If it is none of these.
+    """
+    if mode and mode not in _TREE_MODES:
+        raise InvalidArgumentError("PLAN_INVALID", f"a tree is searched {', '.join(_TREE_MODES)}", field="tree")
+    if mode:
+        plan.tree.mode = _TREE_MODES[mode]
+    return plan

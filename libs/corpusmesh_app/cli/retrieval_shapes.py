@@ -37,6 +37,28 @@ def hit_shape(hit: retrieval_pb.SearchHit) -> Shape:
         "merged_record_ids": list(hit.merged_record_ids),
         "via_record_ids": list(hit.via_record_ids),
         "url": hit.url or None,
+        "layer": hit.layer or None,
+        "leaves": [leaf_shape(leaf) for leaf in hit.leaves],
+    }
+
+
+def leaf_shape(leaf: retrieval_pb.HitLeaf) -> Shape:
+    """Describe a chunk that a node of a tree stands for.
+
+    Args:
+        leaf: The chunk.
+
+    Returns:
+        Its shape.
+    """
+    return {
+        "record_id": leaf.record_id,
+        "document": leaf.document,
+        "version": leaf.place.version,
+        "display_name": leaf.place.display_name,
+        "title": leaf.title,
+        "page": leaf.place.page,
+        "heading_path": list(leaf.place.heading_path),
     }
 
 
@@ -91,6 +113,16 @@ def explanation_shape(explanation: retrieval_pb.Explanation) -> Shape:
         ],
         "effective_plan": json_format.MessageToDict(explanation.effective_plan, preserving_proto_field_name=True),
         "notes": list(explanation.notes),
+        "tree_path": [
+            {
+                "record_id": step.record_id,
+                "layer": step.layer,
+                "similarity": step.similarity,
+                "outcome": step.outcome,
+                "led_to": list(step.led_to),
+            }
+            for step in explanation.tree_path
+        ],
     }
 
 
@@ -160,7 +192,11 @@ def citation_shape(citation: answer_pb.Citation) -> Shape:
     Returns:
         Its shape.
     """
-    return {"marker": citation.marker, **hit_shape(citation.hit)}
+    return {
+        "marker": citation.marker,
+        **hit_shape(citation.hit),
+        "places": [leaf_shape(leaf) for leaf in citation.places],
+    }
 
 
 def answer_shape(question: str, evidence: answer_pb.EvidenceList, summary: answer_pb.AnswerSummary) -> Shape:

@@ -17,6 +17,8 @@ _PLACE = re.compile(
 )
 _KNOWLEDGE_BASE = re.compile(rf"{SCHEME}({_BASE})")
 
+_SUBJECT = re.compile(rf"(?:{SCHEME})?(?P<base>{_BASE})(?:(?P<document>/documents/[a-z0-9-]{{1,63}})(?:/.*)?)?")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -53,6 +55,28 @@ def place_of(uri: str) -> Place:
     return Place(match["version"], int(match["page"] or 0), int(match["position"] or 0))
 
 
+def tree_name_of(name: str) -> str:
+    """Name the tree over what is named.
+
+    Args:
+        name: Name or URI of a knowledge base, a document, or something in a document.
+
+    Returns:
+        The tree of the document, or of the knowledge base.
+
+    Raises:
+        InvalidArgumentError: If it has another shape.
+    """
+    match = _SUBJECT.fullmatch(name)
+    if match is None:
+        raise InvalidArgumentError(
+            "RESOURCE_NAME_INVALID",
+            "name a document, knowledgeBases/…/documents/…, or a knowledge base, knowledgeBases/…",
+            field="name",
+        )
+    return f"{match['base']}{match['document']}/tree" if match["document"] else f"{match['base']}/trees/dataset"
+
+
 def knowledge_base_of_uri(uri: str) -> str:
     """Read the URI of a knowledge base.
 
@@ -73,10 +97,30 @@ def uri_of(hit: retrieval_pb.SearchHit) -> str:
         hit: The hit.
 
     Returns:
-        That of its page where it has one, else of its chunk; the address of a page of the web; "" for neither.
+        That of its page where it has one, else of its chunk; of the first passage that a summary stands on; the address
+        of a page of the web; "" for none of them.
     """
+    if hit.layer:
+        return uri_of_leaf(hit.leaves[0]) if hit.leaves else ""
     if hit.url or not hit.place.version:
         return hit.url
     if hit.place.page:
         return f"{SCHEME}{hit.place.version}/pages/{hit.place.page}"
     return f"{SCHEME}{hit.place.version}/chunks/{hit.position}"
+
+
+def uri_of_leaf(leaf: retrieval_pb.HitLeaf) -> str:
+    """Give the URI that opens a passage beneath a summary.
+
+    Args:
+        leaf: The passage.
+
+    Returns:
+        That of its page where it has one, else of its chunk; "" for what is in no document.
+    """
+    if not leaf.place.version:
+        return ""
+    if leaf.place.page:
+        return f"{SCHEME}{leaf.place.version}/pages/{leaf.place.page}"
+    position = leaf.record_id.rpartition("-")[2]
+    return f"{SCHEME}{leaf.place.version}/chunks/{position}" if position.isdigit() else ""

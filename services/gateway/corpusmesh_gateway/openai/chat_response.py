@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from corpusmesh.retrieve.v1 import answer_service_pb2 as pb
+from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
+from corpusmesh.type.v1 import place_pb2
 from corpusmesh_core.token_estimate import estimate_tokens
 from corpusmesh_gateway.openai.chat_request import ChatQuestion
 
 _MARKER = re.compile(r"\[ID:(\d{1,9})\]")
 _MAX_QUOTE_CHARACTERS = 1000
+_MAX_PLACES = 8
 STREAM_END: Final = b"data: [DONE]\n\n"
 Shape = dict[str, Any]
 
@@ -201,13 +204,24 @@ def url_of(citation: pb.Citation) -> str:
         The address of a page of the web, or a path on this gateway; "" for what is in no document.
     """
     hit = citation.hit
-    if hit.url or not hit.place.version:
-        return hit.url
-    return f"/v1/{hit.place.version}:original" + (f"#page={hit.place.page}" if hit.place.page else "")
+    return hit.url or _url_of_place(_place_of(citation))
+
+
+def _place_of(citation: pb.Citation) -> place_pb2.Place:
+    """Tell where a citation stands: for a summary, in the first passage that bears out what it is cited for."""
+    leaves = citation.places or citation.hit.leaves
+    return leaves[0].place if citation.hit.layer and leaves else citation.hit.place
+
+
+def _url_of_place(place: place_pb2.Place) -> str:
+    if not place.version:
+        return ""
+    return f"/v1/{place.version}:original" + (f"#page={place.page}" if place.page else "")
 
 
 def _citation(citation: pb.Citation) -> Shape:
     hit = citation.hit
+    places = (citation.places or hit.leaves[:_MAX_PLACES]) if hit.layer else ()
     return {
         "marker": f"[ID:{citation.marker}]",
         "document": hit.document,
@@ -218,6 +232,19 @@ def _citation(citation: pb.Citation) -> Shape:
         "heading_path": list(hit.place.heading_path),
         "url": url_of(citation),
         "text": hit.text[:_MAX_QUOTE_CHARACTERS],
+        **({"places": [_place_shape(leaf) for leaf in places]} if places else {}),
+    }
+
+
+def _place_shape(leaf: retrieval_pb.HitLeaf) -> Shape:
+    return {
+        "document": leaf.document,
+        "version": leaf.place.version,
+        "title": leaf.title or leaf.place.display_name,
+        "file_name": leaf.place.display_name,
+        "page": leaf.place.page or None,
+        "heading_path": list(leaf.place.heading_path),
+        "url": _url_of_place(leaf.place),
     }
 
 

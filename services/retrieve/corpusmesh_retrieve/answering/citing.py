@@ -32,9 +32,11 @@ def citations_to_wire(
     for label in labels:
         hit = hits[records[label]]
         leaves = outcome.leaves.get(records[label], ())
-        places = places_of(label, hit.candidate.record, leaves, result) if resolved and is_node(hit) else ()
+        places = places_of(label, hit.candidate.record, leaves, result) if resolved and is_node(hit) else []
+        # Those that bear it out first: who looks at the leaves alone opens the right place too.
+        ordered = [*places, *(leaf for leaf in leaves if leaf not in places)]
         citations.append(
-            pb.Citation(marker=label, hit=hit_to_wire(hit, leaves), places=[leaf_to_wire(leaf) for leaf in places])
+            pb.Citation(marker=label, hit=hit_to_wire(hit, ordered), places=[leaf_to_wire(leaf) for leaf in places])
         )
     return citations
 

@@ -64,12 +64,13 @@ class TreeStage:
         return self._collapse(outcome)
 
     def _collapse(self, outcome: SearchOutcome) -> StageResult:
-        settled, steps = settle_nodes(outcome.ranked, self._settings)
-        outcome.ranked = lift_leaves(settled, outcome.plan.ranking_options(), self._settings)
+        lifted = lift_leaves(outcome.ranked, outcome.plan.ranking_options(), self._settings)
+        outcome.ranked, steps = settle_nodes(lifted, self._settings)
         outcome.tree_path.extend(steps)
         kept = sum(step.outcome is NodeOutcome.KEPT for step in steps)
-        lifted = sum(bool(item.via_record_ids) for item in outcome.kept)
-        return StageResult(detail=f"{kept} of {_summaries(len(steps))} kept; {counted(lifted, 'chunk')} lifted")
+        names = {step.record_id for step in steps}
+        count = sum(not names.isdisjoint(item.via_record_ids) for item in outcome.kept)
+        return StageResult(detail=f"{kept} of {_summaries(len(steps))} kept; {counted(count, 'chunk')} lifted")
 
     async def _enter(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
         """Enter the best summaries of the layer above the chunks, and take the best chunks within each."""
