@@ -1,17 +1,20 @@
 """Opens the session in which the summaries of one build or one document are made."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable
+
+import numpy as np
 
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.completions import CompletionCache
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.usage import UsageLedger
-from corpusmesh_core.trees.extractive import extract
-from corpusmesh_core.trees.keys import summary_fingerprint
-from corpusmesh_core.trees.settings import TreeSettings
-from corpusmesh_core.trees.values import Cluster, Summary, TreeCost
+from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
+from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
+from corpusmesh_raptor.summarizing.budget import CallBudget
+from corpusmesh_raptor.summarizing.calls import ModelWriter
+from corpusmesh_raptor.summarizing.session import ModelAccess, SummarySession
 
 
 class Summarizer:
@@ -24,6 +27,8 @@ class Summarizer:
         usage: UsageLedger,
         counter: TextTokenizer,
         settings: RaptorSettings,
+        *,
+        make_rng: Callable[[], np.random.Generator] = np.random.default_rng,
     ) -> None:
         """Create it.
 
@@ -33,16 +38,19 @@ class Summarizer:
             usage: What tenants have spent today.
             counter: The embedder's tokenizer.
             settings: Bounds.
+            make_rng: Dice for delimiters and for waits.
         """
         self._chat = chat
         self._cache = cache
         self._usage = usage
         self._counter = counter
         self._settings = settings
+        self._make_rng = make_rng
+        self._slots = asyncio.Semaphore(settings.model_calls_in_flight)
 
     def open(
         self, *, tenant_id: str, run_id: str, settings: TreeSettings, cost: TreeCost, spent: TreeCost | None = None
-    ) -> "SummarySession":
+    ) -> SummarySession:
         """Begin a build, a slice of one, or the tree of a document.
 
         Args:
@@ -50,48 +58,33 @@ class Summarizer:
             run_id: Run in whose name a language model is asked.
             settings: How summaries are made.
             cost: Bill that the session adds to.
-            spent: What earlier slices or attempts of the same build have cost; counts against its budget.
+            spent: What earlier slices or attempts of the same build have cost: counts against its budget, and what has
+                stepped down to sentences stays there. Not `cost` itself.
 
         Returns:
             The session.
         """
-        del tenant_id, run_id, spent
-        return SummarySession(self._counter, settings, cost)
-
-
-class SummarySession:
-    """Makes the summaries of one build."""
-
-    def __init__(self, counter: TextTokenizer, settings: TreeSettings, cost: TreeCost) -> None:
-        """Create it; see `Summarizer.open`.
-
-        Args:
-            counter: The embedder's tokenizer.
-            settings: How summaries are made.
-            cost: Bill to add to.
-        """
-        self._counter = counter
-        self._settings = settings
-        self._cost = cost
-        self.fingerprint = summary_fingerprint(settings, "")
-        """What decides a summary besides its children, for `node_key`."""
-
-    async def summarize(self, clusters: Sequence[Cluster], *, timeout_seconds: float) -> list[Summary]:
-        """Make summaries.
-
-        Args:
-            clusters: What is summarized.
-            timeout_seconds: How long a language model may take in all; what it has not written by then is made of
-                sentences.
-
-        Returns:
-            One summary for each cluster, in order.
-        """
-        del timeout_seconds
-        self._cost.extractive_node_count += len(clusters)
-        return await asyncio.to_thread(self._extract, clusters)
-
-    def _extract(self, clusters: Sequence[Cluster]) -> list[Summary]:
-        budget = self._settings.effective_summary_tokens
-        made = [extract(cluster.children, cluster.vectors, self._counter, max_tokens=budget) for cluster in clusters]
-        return [Summary(one.text, one.token_count, places=one.places) for one in made]
+        before = spent or TreeCost()
+        access: ModelAccess | None = None
+        if settings.summaries is SummaryMethod.LLM and self._chat is not None:
+            budget = CallBudget(
+                self._usage,
+                settings,
+                cost,
+                tenant_id=tenant_id,
+                max_tenant_tokens_per_day=self._settings.max_tenant_tokens_per_day,
+                spent=before,
+            )
+            writer = ModelWriter(
+                self._chat,
+                self._counter,
+                budget,
+                settings,
+                run_id=run_id,
+                call_timeout_seconds=self._settings.model_call_timeout_seconds,
+                make_rng=self._make_rng,
+            )
+            access = ModelAccess(
+                writer, self._chat.model, self._cache, self._slots, self._settings.model_calls_in_flight, tenant_id
+            )
+        return SummarySession(self._counter, settings, cost, access, before.stepped_down_reason)

@@ -1,0 +1,227 @@
+"""One call to the language model for one cluster: within the budget, in time, tried again once, checked."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, OverloadedError, UnavailableError
+from corpusmesh_core.ports.chat import ChatMessage, ChatModel
+from corpusmesh_core.ports.embedding import TextTokenizer
+from corpusmesh_core.ports.usage import UsageEntry
+from corpusmesh_core.prompts.tree_summary_v1 import TREE_SUMMARY_VERSION
+from corpusmesh_core.trees.child_budget import cut_children, readable_tokens
+from corpusmesh_core.trees.faithfulness import unsupported
+from corpusmesh_core.trees.settings import TreeSettings
+from corpusmesh_core.trees.values import Cluster
+from corpusmesh_core.trees.writing import read_summary, render_summary_messages
+from corpusmesh_raptor.summarizing.budget import PURPOSE, CallBudget
+from corpusmesh_raptor.summarizing.metrics import SUMMARY_CALLS_TOTAL
+from corpusmesh_runtime.listening import LOST_ERRORS, Heard, listen
+
+UNFAITHFUL: Final = "unfaithful"
+UNUSABLE: Final = "unusable"
+UNREACHABLE: Final = "unreachable"
+MISCONFIGURED: Final = "misconfigured"
+_ANSWER_FACTOR: Final = 2
+_ANSWER_SLACK_TOKENS: Final = 64
+_INPUT_SLACK: Final = 1.25
+"""Language models cut texts into other tokens than the embedder, which we count by before a call."""
+_MIN_CALL_SECONDS: Final = 0.5
+_GRACE_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
+_MAX_RETRY_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A summary that a model is to write.
+
+    Attributes:
+        place: Place of its cluster among those that were asked for.
+        key: What decides the answer, SHA-256.
+        texts: What the model reads of each child.
+        topic: Heading that they stand under; "" for none.
+        known: What the summary may say: the children as they are, with their titles.
+        sources: Versions that they are of.
+    """
+
+    place: int
+    key: bytes
+    texts: tuple[str, ...]
+    topic: str
+    known: tuple[str, ...]
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of an order.
+
+    Attributes:
+        text: The summary; "" where there is none.
+        token_count: Its tokens.
+        failure: Why there is none: UNFAITHFUL, UNUSABLE, UNREACHABLE, MISCONFIGURED or a reason of the budget.
+    """
+
+    text: str = ""
+    token_count: int = 0
+    failure: str = ""
+
+
+def make_order(place: int, cluster: Cluster, settings: TreeSettings, counter: TextTokenizer, *, model: str) -> Order:
+    """Prepare what a model reads of a cluster.
+
+    Args:
+        place: Place of the cluster.
+        cluster: The cluster.
+        settings: How trees are made.
+        counter: The embedder's tokenizer.
+        model: The model.
+
+    Returns:
+        The order.
+    """
+    children = cluster.children
+    texts = cut_children(
+        [child.text for child in children],
+        [child.token_count for child in children],
+        counter,
+        readable_tokens(settings, len(children)),
+    )
+    digest = hashlib.sha256()
+    decisive = [TREE_SUMMARY_VERSION, model, str(settings.effective_summary_tokens), settings.prompt, cluster.title]
+    for part in (*decisive, *texts):
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    known = [part for child in children for part in (child.title, child.text)]
+    return Order(place, digest.digest(), tuple(texts), cluster.title, (cluster.title, *known), tuple(cluster.sources))
+
+
+class ModelWriter:
+    """Writes the summaries of one build."""
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        counter: TextTokenizer,
+        budget: CallBudget,
+        settings: TreeSettings,
+        *,
+        run_id: str,
+        call_timeout_seconds: float,
+        make_rng: Callable[[], np.random.Generator],
+    ) -> None:
+        """Create it.
+
+        Args:
+            chat: The model.
+            counter: The embedder's tokenizer.
+            budget: What may be spent.
+            settings: How summaries are made.
+            run_id: Run in whose name it is asked.
+            call_timeout_seconds: Longest call.
+            make_rng: Dice for delimiters and for the wait before a second attempt.
+        """
+        self._chat = chat
+        self._counter = counter
+        self._budget = budget
+        self._settings = settings
+        self._run_id = run_id
+        self._call_timeout_seconds = call_timeout_seconds
+        self._make_rng = make_rng
+
+    async def write(self, order: Order, deadline: float) -> Written:
+        """Write one summary.
+
+        Args:
+            order: What is summarized.
+            deadline: Time of the event loop's clock after which no call begins and none goes on.
+
+        Returns:
+            The summary, checked; or why there is none.
+
+        Raises:
+            UnavailableError: If what the tenant has spent cannot be told.
+        """
+        rng = self._make_rng()
+        messages = await asyncio.to_thread(self._render, order, rng)
+        written, retry_seconds = await self._attempt(order, messages, deadline)
+        if retry_seconds is not None:
+            # Full jitter, so that refused callers do not come back together; what the service asks for is the least.
+            wait = retry_seconds + _RETRY_SECONDS * float(rng.random())
+            if asyncio.get_running_loop().time() + wait + _MIN_CALL_SECONDS < deadline:
+                await asyncio.sleep(wait)
+                written, _ = await self._attempt(order, messages, deadline)
+        return written
+
+    def _render(self, order: Order, rng: np.random.Generator) -> tuple[ChatMessage, ...]:
+        return render_summary_messages(
+            order.texts,
+            topic=order.topic,
+            wish=self._settings.prompt,
+            max_tokens=self._settings.effective_summary_tokens,
+            rng=rng,
+        )
+
+    async def _attempt(
+        self, order: Order, messages: Sequence[ChatMessage], deadline: float
+    ) -> tuple[Written, float | None]:
+        """Make one call; tell how long to wait at least before another one makes sense, None where none does."""
+        seconds = min(self._call_timeout_seconds, deadline - asyncio.get_running_loop().time())
+        if seconds < _MIN_CALL_SECONDS:
+            return Written(failure=UNREACHABLE), None
+        answer_tokens = _ANSWER_FACTOR * self._settings.effective_summary_tokens + _ANSWER_SLACK_TOKENS
+        sent = sum(self._counter.count_tokens([message.content for message in messages]))
+        entry = UsageEntry(self._chat.model, PURPOSE, self._run_id, 1, int(_INPUT_SLACK * sent), answer_tokens)
+        if reason := await self._budget.reserve(entry):
+            return Written(failure=reason), None
+        heard = Heard()
+        is_begun = True
+        try:
+            async with asyncio.timeout(seconds + _GRACE_SECONDS):
+                await listen(self._chat, messages, max_token_count=answer_tokens, timeout_seconds=seconds, heard=heard)
+        except InvalidArgumentError:
+            # The service refuses the request as it is, as for its length.
+            is_begun = False
+            return _failed("refused", UNUSABLE)
+        except FailedPreconditionError:
+            is_begun = False
+            return _failed("misconfigured", MISCONFIGURED)
+        except (UnavailableError, OverloadedError) as error:
+            is_begun = bool(heard.parts)
+            written, _ = _failed("lost", UNREACHABLE)
+            return written, min(_MAX_RETRY_SECONDS, error.retry_delay_seconds or 0.0)
+        except LOST_ERRORS:
+            return _failed("lost", UNREACHABLE)
+        finally:
+            await self._settle(entry, heard, sent if is_begun else 0)
+        return await asyncio.to_thread(self._check, order, heard.text), None
+
+    async def _settle(self, entry: UsageEntry, heard: Heard, sent: int) -> None:
+        """Account by the service's own figures; by our own where it does not tell."""
+        received = self._counter.count_tokens([heard.text])[0] if heard.usage is None else 0
+        await self._budget.settle(
+            entry,
+            input_token_count=heard.usage.prompt_token_count if heard.usage else sent,
+            output_token_count=heard.usage.completion_token_count if heard.usage else received,
+        )
+
+    def _check(self, order: Order, answer: str) -> Written:
+        text = read_summary(answer, order.texts, self._counter, max_tokens=self._settings.effective_summary_tokens)
+        if text is None:
+            SUMMARY_CALLS_TOTAL.labels("unusable").inc()
+            return Written(failure=UNUSABLE)
+        if unsupported(text, order.known):
+            SUMMARY_CALLS_TOTAL.labels("unfaithful").inc()
+            return Written(failure=UNFAITHFUL)
+        SUMMARY_CALLS_TOTAL.labels("answered").inc()
+        return Written(text, self._counter.count_tokens([text])[0])
+
+
+def _failed(outcome: str, failure: str) -> tuple[Written, None]:
+    SUMMARY_CALLS_TOTAL.labels(outcome).inc()
+    return Written(failure=failure), None
