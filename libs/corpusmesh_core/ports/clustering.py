@@ -5,8 +5,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.trees.values import Vectors
-
 MAX_VECTORS_PER_CALL = 20_000
 """Most vectors of a call: beyond it the mixture takes longer than anybody waits, and the watershed stands in."""
 
@@ -14,7 +12,9 @@ MAX_VECTORS_PER_CALL = 20_000
 class SoftClusterer(Protocol):
     """Finds clusters that may share members."""
 
-    async def cluster(self, vectors: Vectors, *, seed: int, timeout_seconds: float) -> tuple[NDArray[np.int32], ...]:
+    async def cluster(
+        self, vectors: NDArray[np.float32], *, seed: int, timeout_seconds: float
+    ) -> tuple[NDArray[np.int32], ...]:
         """Cluster the nodes of a layer; the event loop is free meanwhile.
 
         Args:
