@@ -8,28 +8,57 @@ from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.trees.clauses import cut_to_clause
 from corpusmesh_core.trees.settings import TreeSettings
 
-PROMPT_TOKENS: Final = 450
-"""Room for the instructions, which have some 300 tokens, and for what a model adds to messages."""
 BLOCK_TOKENS: Final = 40
-"""Room for the delimiters of a child."""
-_MIN_CHILD_TOKENS: Final = 8
+"""Room for the delimiters of a block."""
+_BLOCK_SHARE: Final = 4
+"""Delimiters take at most one part in so many of the room: more children share a block."""
 _COUNT_SLACK: Final = 0.9
 """Language models cut texts into other tokens than the embedder, which we count by."""
+_ANSWER_FACTOR: Final = 1.5
 
 
-def readable_tokens(settings: TreeSettings, child_count: int, prompt_tokens: int = PROMPT_TOKENS) -> int:
-    """Tell how many tokens of children fit into one call: the context without the summary and the prompt.
+def answer_tokens(settings: TreeSettings) -> int:
+    """Tell how many tokens a model may write: somewhat more than a summary may have, which is cut afterwards.
 
     Args:
         settings: The settings.
-        child_count: Children of the cluster.
+
+    Returns:
+        Tokens.
+    """
+    return int(_ANSWER_FACTOR * settings.effective_summary_tokens)
+
+
+def block_count(settings: TreeSettings, child_count: int, prompt_tokens: int) -> int:
+    """Tell in how many blocks children are quoted: one each, fewer where their delimiters would crowd them out.
+
+    Args:
+        settings: The settings.
+        child_count: Children of the cluster, at least 1.
         prompt_tokens: Tokens of the instructions.
 
     Returns:
-        Tokens, at least _MIN_CHILD_TOKENS for each child.
+        Blocks, 1 to `child_count`.
     """
-    room = settings.context_tokens - settings.effective_summary_tokens - prompt_tokens - BLOCK_TOKENS * child_count
-    return max(int(_COUNT_SLACK * room), _MIN_CHILD_TOKENS * child_count)
+    return max(1, min(child_count, _room(settings, prompt_tokens) // (_BLOCK_SHARE * BLOCK_TOKENS)))
+
+
+def readable_tokens(settings: TreeSettings, child_count: int, prompt_tokens: int) -> int:
+    """Tell how many tokens of children fit into one call: the context without the answer and the prompt.
+
+    Args:
+        settings: The settings.
+        child_count: Children of the cluster, at least 1.
+        prompt_tokens: Tokens of the instructions.
+
+    Returns:
+        Tokens for all children; less than one for each where the context is too small for the cluster.
+    """
+    return _room(settings, prompt_tokens) - BLOCK_TOKENS * block_count(settings, child_count, prompt_tokens)
+
+
+def _room(settings: TreeSettings, prompt_tokens: int) -> int:
+    return max(0, int(_COUNT_SLACK * (settings.context_tokens - answer_tokens(settings) - prompt_tokens)))
 
 
 def share_tokens(token_counts: Sequence[int], budget: int) -> list[int]:

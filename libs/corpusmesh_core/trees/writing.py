@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,8 @@ from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.prompts.tree_summary_v1 import TREE_SUMMARY_TOPIC, TREE_SUMMARY_V1, TREE_SUMMARY_WISH
 from corpusmesh_core.trees.clauses import cut_to_clause
 
+_CHINESE: Final = "Chinese, in the characters of the passages (simplified or traditional)"
+_MAIN_LANGUAGE: Final = "the language that most of the passages are written in"
 _WORDS_PER_TOKEN: Final = 0.7
 _IDEOGRAPHS_PER_TOKEN: Final = 1.2
 _LETTERS_PER_IDEOGRAPH: Final = 3
@@ -97,40 +100,53 @@ def _system_of(character: str) -> WritingSystem | None:
     return WritingSystem.OTHER if character.isalpha() else None
 
 
+def summary_instructions(texts: Sequence[str], *, wish: str, max_tokens: int) -> str:
+    """Write the instructions of one summary.
+
+    Args:
+        texts: The children.
+        wish: What the knowledge base's editors ask for besides; "" for nothing.
+        max_tokens: Longest summary.
+
+    Returns:
+        The system message.
+    """
+    shares = writing_shares(texts)
+    is_chinese = bool(shares) and shares.most_common(1)[0][0] is WritingSystem.CHINESE
+    system = TREE_SUMMARY_V1.format(
+        max_words=int(_WORDS_PER_TOKEN * max_tokens),
+        max_characters=int(_IDEOGRAPHS_PER_TOKEN * max_tokens),
+        language=_CHINESE if is_chinese else _MAIN_LANGUAGE,
+    )
+    if wish.strip():
+        system += "\n\n" + TREE_SUMMARY_WISH.format(wish=visible_text(wish.strip()))
+    return system
+
+
 def render_summary_messages(
-    texts: Sequence[str], *, topic: str, wish: str, max_tokens: int, rng: np.random.Generator
+    instructions: str, texts: Sequence[str], *, topic: str, block_count: int, rng: np.random.Generator
 ) -> tuple[ChatMessage, ...]:
     """Write the messages of one summary.
 
     Args:
+        instructions: From `summary_instructions`.
         texts: The children, cut so that they fit.
         topic: Heading that they stand under; "" for none.
-        wish: What the knowledge base's editors ask for besides; "" for nothing.
-        max_tokens: Longest summary.
+        block_count: Blocks that they are quoted in, 1 to the number of texts; see `child_budget.block_count`.
         rng: The dice for the delimiters.
 
     Returns:
         A system and a user message.
     """
-    shares = writing_shares(texts)
-    main = shares.most_common(1)[0][0] if shares else WritingSystem.LATIN
-    language = (
-        "Chinese, in the characters of the passages (simplified or traditional)"
-        if main is WritingSystem.CHINESE
-        else "the language that most of the passages are written in"
-    )
-    system = TREE_SUMMARY_V1.format(
-        max_words=int(_WORDS_PER_TOKEN * max_tokens),
-        max_characters=int(_IDEOGRAPHS_PER_TOKEN * max_tokens),
-        language=language,
-    )
-    if wish.strip():
-        system += "\n\n" + TREE_SUMMARY_WISH.format(wish=visible_text(wish.strip()))
-    fence = draw_fence(rng, [*texts, topic, wish])
-    blocks = [fenced_block(fence, f"passage {place} of {len(texts)}", text) for place, text in enumerate(texts, 1)]
+    fence = draw_fence(rng, [*texts, topic, instructions])
+    ends = [round(number * len(texts) / block_count) for number in range(block_count + 1)]
+    blocks = [
+        fenced_block(fence, f"passage {number} of {block_count}", "\n\n".join(texts[start:end]))
+        for number, (start, end) in enumerate(pairwise(ends), 1)
+    ]
     if topic.strip():
         blocks.insert(0, TREE_SUMMARY_TOPIC + "\n" + fenced_block(fence, "heading", header_text(topic)))
-    return (ChatMessage(ChatRole.SYSTEM, system), ChatMessage(ChatRole.USER, "\n\n".join(blocks)))
+    return (ChatMessage(ChatRole.SYSTEM, instructions), ChatMessage(ChatRole.USER, "\n\n".join(blocks)))
 
 
 def read_summary(answer: str, texts: Sequence[str], counter: TextTokenizer, *, max_tokens: int) -> str | None:

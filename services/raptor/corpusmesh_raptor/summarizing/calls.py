@@ -13,11 +13,11 @@ from corpusmesh_core.ports.chat import ChatMessage, ChatModel
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.usage import UsageEntry
 from corpusmesh_core.prompts.tree_summary_v1 import TREE_SUMMARY_VERSION
-from corpusmesh_core.trees.child_budget import cut_children, readable_tokens
+from corpusmesh_core.trees.child_budget import answer_tokens, block_count, cut_children, readable_tokens
 from corpusmesh_core.trees.faithfulness import unsupported
 from corpusmesh_core.trees.settings import TreeSettings
 from corpusmesh_core.trees.values import Cluster
-from corpusmesh_core.trees.writing import read_summary, render_summary_messages
+from corpusmesh_core.trees.writing import read_summary, render_summary_messages, summary_instructions
 from corpusmesh_raptor.summarizing.budget import PURPOSE, CallBudget
 from corpusmesh_raptor.summarizing.metrics import SUMMARY_CALLS_TOTAL
 from corpusmesh_runtime.listening import LOST_ERRORS, Heard, listen
@@ -25,9 +25,8 @@ from corpusmesh_runtime.listening import LOST_ERRORS, Heard, listen
 UNFAITHFUL: Final = "unfaithful"
 UNUSABLE: Final = "unusable"
 UNREACHABLE: Final = "unreachable"
+TOO_MANY: Final = "context_too_small"
 MISCONFIGURED: Final = "misconfigured"
-_ANSWER_FACTOR: Final = 2
-_ANSWER_SLACK_TOKENS: Final = 64
 _INPUT_SLACK: Final = 1.25
 """Language models cut texts into other tokens than the embedder, which we count by before a call."""
 _MIN_CALL_SECONDS: Final = 0.5
@@ -43,7 +42,9 @@ class Order:
     Attributes:
         place: Place of its cluster among those that were asked for.
         key: What decides the answer, SHA-256.
-        texts: What the model reads of each child.
+        instructions: What the model is to do.
+        texts: What it reads of each child; none where its context is too small for so many.
+        block_count: Blocks that they are quoted in.
         topic: Heading that they stand under; "" for none.
         known: What the summary may say: the children as they are, with their titles.
         sources: Versions that they are of.
@@ -51,7 +52,9 @@ class Order:
 
     place: int
     key: bytes
+    instructions: str
     texts: tuple[str, ...]
+    block_count: int
     topic: str
     known: tuple[str, ...]
     sources: tuple[int, ...]
@@ -64,7 +67,8 @@ class Written:
     Attributes:
         text: The summary; "" where there is none.
         token_count: Its tokens.
-        failure: Why there is none: UNFAITHFUL, UNUSABLE, UNREACHABLE, MISCONFIGURED or a reason of the budget.
+        failure: Why there is none: UNFAITHFUL, UNUSABLE, UNREACHABLE, MISCONFIGURED, TOO_MANY or a reason of the
+            budget.
     """
 
     text: str = ""
@@ -86,19 +90,26 @@ def make_order(place: int, cluster: Cluster, settings: TreeSettings, counter: Te
         The order.
     """
     children = cluster.children
-    texts = cut_children(
-        [child.text for child in children],
-        [child.token_count for child in children],
-        counter,
-        readable_tokens(settings, len(children)),
-    )
+    whole = [child.text for child in children]
+    instructions = summary_instructions(whole, wish=settings.prompt, max_tokens=settings.effective_summary_tokens)
+    prompt_tokens = sum(counter.count_tokens([instructions, cluster.title]))
+    room = readable_tokens(settings, len(children), prompt_tokens)
+    fits = room >= len(children)
+    texts = cut_children(whole, [child.token_count for child in children], counter, room) if fits else []
     digest = hashlib.sha256()
-    decisive = [TREE_SUMMARY_VERSION, model, str(settings.effective_summary_tokens), settings.prompt, cluster.title]
-    for part in (*decisive, *texts):
+    for part in (model, instructions, TREE_SUMMARY_VERSION, cluster.title, *texts):
         encoded = part.encode()
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
-    known = [part for child in children for part in (child.title, child.text)]
-    return Order(place, digest.digest(), tuple(texts), cluster.title, (cluster.title, *known), tuple(cluster.sources))
+    return Order(
+        place=place,
+        key=digest.digest(),
+        instructions=instructions,
+        texts=tuple(texts),
+        block_count=block_count(settings, len(children), prompt_tokens),
+        topic=cluster.title,
+        known=(cluster.title, *(part for child in children for part in (child.title, child.text))),
+        sources=tuple(cluster.sources),
+    )
 
 
 class ModelWriter:
@@ -147,6 +158,8 @@ class ModelWriter:
         Raises:
             UnavailableError: If what the tenant has spent cannot be told.
         """
+        if not order.texts:
+            return Written(failure=TOO_MANY)
         rng = self._make_rng()
         messages = await asyncio.to_thread(self._render, order, rng)
         written, retry_seconds = await self._attempt(order, messages, deadline)
@@ -160,11 +173,7 @@ class ModelWriter:
 
     def _render(self, order: Order, rng: np.random.Generator) -> tuple[ChatMessage, ...]:
         return render_summary_messages(
-            order.texts,
-            topic=order.topic,
-            wish=self._settings.prompt,
-            max_tokens=self._settings.effective_summary_tokens,
-            rng=rng,
+            order.instructions, order.texts, topic=order.topic, block_count=order.block_count, rng=rng
         )
 
     async def _attempt(
@@ -174,16 +183,18 @@ class ModelWriter:
         seconds = min(self._call_timeout_seconds, deadline - asyncio.get_running_loop().time())
         if seconds < _MIN_CALL_SECONDS:
             return Written(failure=UNREACHABLE), None
-        answer_tokens = _ANSWER_FACTOR * self._settings.effective_summary_tokens + _ANSWER_SLACK_TOKENS
+        max_answer_tokens = answer_tokens(self._settings)
         sent = sum(self._counter.count_tokens([message.content for message in messages]))
-        entry = UsageEntry(self._chat.model, PURPOSE, self._run_id, 1, int(_INPUT_SLACK * sent), answer_tokens)
+        entry = UsageEntry(self._chat.model, PURPOSE, self._run_id, 1, int(_INPUT_SLACK * sent), max_answer_tokens)
         if reason := await self._budget.reserve(entry):
             return Written(failure=reason), None
         heard = Heard()
         is_begun = True
         try:
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
-                await listen(self._chat, messages, max_token_count=answer_tokens, timeout_seconds=seconds, heard=heard)
+                await listen(
+                    self._chat, messages, max_token_count=max_answer_tokens, timeout_seconds=seconds, heard=heard
+                )
         except InvalidArgumentError:
             # The service refuses the request as it is, as for its length.
             is_begun = False

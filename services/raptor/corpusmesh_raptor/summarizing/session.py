@@ -18,6 +18,7 @@ from corpusmesh_core.trees.values import Cluster, Summary, TreeCost
 from corpusmesh_raptor.summarizing.budget import TENANT_BUDGET_SPENT, TREE_BUDGET_SPENT
 from corpusmesh_raptor.summarizing.calls import (
     MISCONFIGURED,
+    TOO_MANY,
     UNFAITHFUL,
     UNREACHABLE,
     UNUSABLE,
@@ -154,7 +155,7 @@ class SummarySession:
     def _fallback(self, found: Written | None) -> str:
         if not self._writes:
             return ""
-        if found is not None and found.failure in (UNFAITHFUL, UNUSABLE, UNREACHABLE):
+        if found is not None and found.failure in (UNFAITHFUL, UNUSABLE, UNREACHABLE, TOO_MANY):
             return found.failure
         return _FALLBACKS.get(self._closed, UNREACHABLE)
 
@@ -222,7 +223,7 @@ class SummarySession:
     def _judge(self, written: Written) -> None:
         """Count what failed; step down where going on makes no sense."""
         match written.failure:
-            case "":
+            case "" | "context_too_small":
                 return
             case "TREE_BUDGET_SPENT" | "TENANT_BUDGET_SPENT":
                 self._step_down(written.failure)
