@@ -33,11 +33,13 @@ def citations_to_wire(
         hit = hits[records[label]]
         leaves = outcome.leaves.get(records[label], ())
         places = places_of(label, hit.candidate.record, leaves, result) if resolved and is_node(hit) else []
-        # Those that bear it out first: who looks at the leaves alone opens the right place too.
-        ordered = [*places, *(leaf for leaf in leaves if leaf not in places)]
-        citations.append(
-            pb.Citation(marker=label, hit=hit_to_wire(hit, ordered), places=[leaf_to_wire(leaf) for leaf in places])
-        )
+        wire = hit_to_wire(hit, leaves)
+        if places:
+            # Those that bear it out first: who looks at the leaves alone opens the right place too.
+            ordered = [*places, *(leaf for leaf in leaves if leaf not in places)]
+            del wire.leaves[:]
+            wire.leaves.extend(map(leaf_to_wire, ordered))
+        citations.append(pb.Citation(marker=label, hit=wire, places=[leaf_to_wire(leaf) for leaf in places]))
     return citations
 
 
