@@ -19,7 +19,7 @@ from corpusmesh_gateway import GatewaySettings
 from corpusmesh_gateway.config import HttpSettings, LimitSettings
 from tests.support.gateway_mesh import SERVER, GatewayMesh, gateway_mesh
 
-TOOLS = ["list_knowledge_bases", "search", "ask", "research", "read_document"]
+TOOLS = ["list_knowledge_bases", "search", "ask", "research", "read_document", "outline"]
 PAGE = "corpusmesh:///knowledgeBases/a/documents/d/versions/2/pages/3"
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -140,6 +140,29 @@ async def test_read_document_gives_the_neighbours_of_a_chunk_and_the_beginning_o
             assert reason in text_of(refused)
             with pytest.raises(MCPError, match=reason):
                 await client.read_resource(uri)
+
+
+async def test_an_outline_gives_the_summaries_of_a_document_as_quoted_data(mesh: GatewayMesh) -> None:
+    async with client_of(mesh) as client:
+        document = "knowledgeBases/handbook/documents/manual"
+        for name in (document, f"corpusmesh:///{document}/versions/2/pages/3"):
+            result = await client.call_tool("outline", {"name": name, "max_summaries": 2})
+            assert result.structured_content is not None
+            assert result.structured_content["name"] == f"{document}/tree"
+        assert result.structured_content["truncated"]
+        assert [entry["layer"] for entry in result.structured_content["summaries"]] == [2, 1]
+        text = text_of(result)
+        assert "comes from documents" in text
+        assert "Moorings and dues" in text
+        of_all = await client.call_tool("outline", {"name": "knowledgeBases/handbook"})
+        assert of_all.structured_content == {
+            "name": "knowledgeBases/handbook/trees/dataset",
+            "summaries": [],
+            "truncated": False,
+        }
+        assert "no summaries" in text_of(of_all)
+        refused = await client.call_tool("outline", {"name": "users/ann"})
+        assert refused.is_error
 
 
 async def test_research_tells_its_progress_and_what_stays_open(mesh: GatewayMesh) -> None:

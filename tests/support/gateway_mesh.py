@@ -192,6 +192,13 @@ class Canned:
         for sequence, state in enumerate((tree_pb.Tree.STATE_BUILDING, tree_pb.Tree.STATE_READY), start=1):
             yield tree_pb.WatchTreeResponse(tree=tree_pb.Tree(name=request.name, state=state), sequence=sequence)
 
+    async def ListTreeNodes(self, request: Any, context: Any) -> Any:
+        if request.parent.endswith("/dataset"):
+            return tree_pb.ListTreeNodesResponse()
+        nodes = [tree_pb.TreeNode(layer=layer, text="Moorings and dues", leaf_count=4) for layer in (2, 1, 1)]
+        size = request.page_size or 50
+        return tree_pb.ListTreeNodesResponse(nodes=nodes[:size], next_page_token="more" if size < 3 else "")
+
     async def ListKnowledgeBases(self, request: Any, context: Any) -> Any:
         tenant_id = require_call().identity.tenant_id
         bases = [

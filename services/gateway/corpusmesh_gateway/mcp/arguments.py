@@ -62,3 +62,14 @@ class ReadArguments(ToolArguments):
     neighbours: int = Field(
         default=2, ge=0, le=20, description="Chunks before and behind, where the URI names a chunk and no page."
     )
+
+
+class OutlineArguments(ToolArguments):
+    """A document, or a knowledge base."""
+
+    name: str = Field(
+        max_length=300,
+        description="Document or version of a passage, such as `knowledgeBases/handbook/documents/manual`, or a "
+        "knowledge base, such as `knowledgeBases/handbook`.",
+    )
+    max_summaries: int = Field(default=12, ge=1, le=100, description="Summaries to return, the most general first.")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from corpusmesh.raptor.v1 import tree_service_pb2 as tree_pb
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh_gateway.mcp.places import uri_of
@@ -68,6 +69,16 @@ READ_SCHEMA = object_schema(
     chunks={
         "type": "array",
         "items": object_schema(name=_TEXT, page={"type": "integer"}, position={"type": "integer"}, text=_TEXT),
+    },
+    truncated=_FLAG,
+)
+OUTLINE_SCHEMA = object_schema(
+    name=_TEXT,
+    summaries={
+        "type": "array",
+        "items": object_schema(
+            layer={"type": "integer"}, title=_TEXT, text=_TEXT, chunk_count={"type": "integer"}, by_model=_FLAG
+        ),
     },
     truncated=_FLAG,
 )
@@ -177,3 +188,38 @@ def answer_values(summary: answer_pb.AnswerSummary) -> Shape:
         "confidence": summary.confidence,
         "notes": list(summary.notes),
     }
+
+
+def outline_values(tree: str, page: tree_pb.ListTreeNodesResponse) -> Shape:
+    """Describe the top of a tree.
+
+    Args:
+        tree: Its name.
+        page: Its first nodes.
+
+    Returns:
+        Its values.
+    """
+    summaries = [
+        {
+            "layer": node.layer,
+            "title": node.title,
+            "text": node.text,
+            "chunk_count": node.leaf_count,
+            "by_model": node.by_model,
+        }
+        for node in page.nodes
+    ]
+    return {"name": tree, "summaries": summaries, "truncated": bool(page.next_page_token)}
+
+
+def summary_quote(node: tree_pb.TreeNode) -> Quote:
+    """Quote a summary: it is made of documents, and as untrusted as they are.
+
+    Args:
+        node: The node.
+
+    Returns:
+        The quote.
+    """
+    return Quote(f"layer {node.layer}", f"{node.title} ({node.leaf_count} chunks)".strip(), "", node.text)

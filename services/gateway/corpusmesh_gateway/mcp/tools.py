@@ -10,6 +10,7 @@ from starlette.requests import Request
 from corpusmesh.ingest.v1 import chunk_service_pb2 as chunk_pb
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as knowledge_base_pb
+from corpusmesh.raptor.v1 import tree_service_pb2 as tree_pb
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import research_service_pb2 as research_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
@@ -20,19 +21,21 @@ from corpusmesh_gateway.mcp import results
 from corpusmesh_gateway.mcp.arguments import (
     AskArguments,
     NoArguments,
+    OutlineArguments,
     PresetName,
     ReadArguments,
     ResearchArguments,
     SearchArguments,
     ToolArguments,
 )
-from corpusmesh_gateway.mcp.places import SCHEME, Place, place_of
+from corpusmesh_gateway.mcp.places import SCHEME, Place, place_of, tree_name_of
 from corpusmesh_gateway.mcp.quoting import Quote, quote_all
 from corpusmesh_gateway.mcp.results import ToolResult
 
 Report = Callable[[str], Awaitable[None]]
 """Tells the caller what is being done."""
 _INGEST = "/corpusmesh.ingest.v1."
+_RAPTOR = "/corpusmesh.raptor.v1."
 _RETRIEVE = "/corpusmesh.retrieve.v1."
 _MAX_KNOWLEDGE_BASES = 200
 _MAX_DOCUMENTS = 200
@@ -142,6 +145,15 @@ class Toolbox:
                 ReadArguments,
                 results.READ_SCHEMA,
                 self._read_document,
+            ),
+            ToolDefinition(
+                "outline",
+                "Outline of a document",
+                "Tells what a whole document or knowledge base is about: its summaries, the most general first. For "
+                "questions that no single passage answers; empty where no summaries are made.",
+                OutlineArguments,
+                results.OUTLINE_SCHEMA,
+                self._outline,
             ),
         )
 
@@ -321,6 +333,17 @@ class Toolbox:
         ]
         values = {"version": place.version, "chunks": entries, "truncated": is_cut}
         return ToolResult(quote_all(_quotes_of(place, chunks)), values)
+
+    async def _outline(self, arguments: OutlineArguments, call: ToolCall) -> ToolResult:
+        tree = tree_name_of(arguments.name)
+        page: tree_pb.ListTreeNodesResponse = await self._call(
+            _RAPTOR + "TreeService/ListTreeNodes",
+            tree_pb.ListTreeNodesRequest(parent=tree, page_size=arguments.max_summaries),
+            call,
+        )
+        values = results.outline_values(tree, page)
+        quotes = [results.summary_quote(node) for node in page.nodes]
+        return ToolResult(quote_all(quotes) or "There are no summaries of it that you may read.", values)
 
     def _begin(self, method: str, request: Message, call: ToolCall) -> Any:
         return self._loopback.call(self._routes.binding(method), request, call.request)
