@@ -242,7 +242,7 @@ async def make_layer(
         drafts.found.update(await _with_vectors(batch, summaries, tools))
     if tools.told is not None:
         await tools.told(layer, len(drafts.clusters), len(drafts.clusters))
-    return _settled(layer, ground, sections, drafts)
+    return await asyncio.to_thread(_settled, layer, ground, sections, drafts)
 
 
 def _draft(
