@@ -23,6 +23,7 @@ from corpusmesh_core.ports.metadata import (
     SnapshotStore,
 )
 from corpusmesh_core.tenancy import Access, KnowledgeBase, Snapshot
+from corpusmesh_core.tenancy.publishing import load_bitmap
 from corpusmesh_ingest.configuration import enrichment_of
 from corpusmesh_ingest.convert import timestamp
 from corpusmesh_ingest.convert_knowledge_bases import (
@@ -252,9 +253,9 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         return messages
 
     async def _hidden(self, knowledge_base_id: str) -> BitMap:
-        """Ordinals that the caller may not count."""
+        """Ordinals that are not counted: of versions that the caller may not see, and of builds, which are no versions."""
         inputs = await self._stores.snapshots.visibility_inputs(require_call().identity, knowledge_base_id)
-        return BitMap(inputs.hidden)
+        return BitMap(inputs.hidden).union(*map(load_bitmap, (*inputs.builds, *inputs.gone_builds)))
 
     async def _audit(self, action: str, resource: str) -> None:
         call = require_call()

@@ -21,6 +21,7 @@ from corpusmesh_core.trees.skeleton import Skeleton, SkeletonLayer
 from corpusmesh_core.trees.telling import (
     TreeProgress,
     figures_values,
+    progress_of,
     progress_values,
 )
 from corpusmesh_core.trees.values import TreeCost
@@ -103,7 +104,7 @@ class TreeBuilder:
                 run_id=self._context.claim.run_id,
                 settings=self._tree_settings,
                 cost=self._cost,
-                spent=draft.cost if draft is not None else None,
+                spent=self._spent(draft),
             )
             if draft is None or not self._is_current(draft.skeleton):
                 begun = await self._begin(is_full=bool(payload.get(FULL)), is_fresh=bool(payload.get(FRESH)))
@@ -115,6 +116,12 @@ class TreeBuilder:
                 raise
             # What the tree before has left is not what it says. Without it nothing of it can be wrong.
             return StageOutcome(goes_on=True, payload={FULL: "1", FRESH: "1"})
+
+    def _spent(self, draft: Draft | None) -> TreeCost:
+        """Tell what the build has cost so far, attempts that have died included: they have told it as progress."""
+        told = progress_of(self._row.progress).cost
+        before = draft.cost if draft is not None else TreeCost()
+        return told if told.model_call_count > before.model_call_count else before
 
     async def _begin(self, *, is_full: bool, is_fresh: bool) -> tuple[Draft, LayerView]:
         claim = self._context.claim
