@@ -19,7 +19,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -141,7 +141,7 @@ def several_places(name: str, vectors: Vectors, *, limit: int = 0) -> TreeSet:
     return TreeSet(name, made, tuple(questions[:limit] if limit else questions))
 
 
-def one_place(name: str, vectors: Vectors) -> TreeSet:
+def one_place(name: str) -> TreeSet:
     """Take a set as it is, each passage a document of its own."""
     folder = SHARED / "eval" / name
     corpus = lines_of(folder / "corpus.jsonl")
@@ -271,14 +271,13 @@ def _read(path: Path) -> LongDocument:
     return LongDocument(path.stem, title, passages, path)
 
 
-def tree_sets(names: Sequence[str], passage_vectors: Path) -> Iterator[TreeSet]:
-    """Make sets by name; `passage_vectors` holds `<set>.passages.npy`, which say what is alike."""
+def tree_sets(names: Sequence[str], vectors_of: Callable[[str], Vectors]) -> Iterator[TreeSet]:
+    """Make sets by name; `vectors_of` gives the vectors of a corpus, which say what of it is alike."""
     for name in names:
         if name.startswith("one-"):
-            name = name.removeprefix("one-")
-            yield one_place(name, np.load(passage_vectors / f"{name}.passages.npy"))
+            yield one_place(name.removeprefix("one-"))
         elif name in ("2wiki", "mh_small", "scifact"):
-            yield several_places(name, np.load(passage_vectors / f"{name}.passages.npy"))
+            yield several_places(name, vectors_of(name))
         elif name == "real":
             yield real_documents()
         else:

@@ -1,6 +1,6 @@
 """Compare ways to make and to search trees of summaries, with the product's own clustering, summaries and scores.
 
-    python bench/tree_study.py VECTOR_DIRECTORY {vectors,modes,leading,clustering,layers,summaries,order,single} [SET ...]
+    python bench/tree_study.py VECTOR_DIRECTORY {vectors,leading,order} [SET ...]
 
 The documents and questions are those of `tree_sets.py`. VECTOR_DIRECTORY holds `<set>.passages.npy` of the evaluation
 sets (see `fusion_study.py`); what else is embedded is kept in its folder `tree`. Evidence is filled in order up to a
@@ -570,7 +570,7 @@ STUDIES = {"vectors": study_vectors, "leading": study_leading, "order": study_or
 def main() -> None:
     folder = Path(sys.argv[1])
     embedder = Embedder(Path(os.environ.get("TREE_CACHE", folder / "tree")))
-    for made in tree_sets(sys.argv[3:] or SETS, folder):
+    for made in tree_sets(sys.argv[3:] or SETS, lambda name: np.load(folder / f"{name}.passages.npy")):
         made = replace(made, questions=made.questions[: int(os.environ.get("TREE_QUESTIONS", "999"))])
         STUDIES[sys.argv[2]](stock_of(made, folder, embedder))
 
