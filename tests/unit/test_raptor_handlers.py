@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from pyroaring import BitMap
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
+from corpusmesh_core.artefacts.skeletons import pack_skeleton
 from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.trees import BuildRow, BuildState
 from corpusmesh_core.tenancy import Identity, Role, Scope, dump_bitmap
+from corpusmesh_core.trees.skeleton import SkeletonLayer, VersionLeaves, plant
 from corpusmesh_core.trees.telling import TreeFigures, TreeProgress, cost_values, figures_values, progress_values
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_runtime.context import CallContext, current_call
@@ -263,6 +266,62 @@ async def test_pages_of_nodes_follow_one_another_to_the_end() -> None:
         for wrong in (other, pb.ListTreeNodesRequest(parent=FILE, layer=-1)):
             with pytest.raises(InvalidArgumentError):
                 await handlers.ListTreeNodes(wrong, CONTEXT)
+
+
+def built(mesh: Mesh) -> None:
+    """Give the tree over both documents its shape."""
+    assert mesh.row is not None
+    leaves = [VersionLeaves(one, np.arange(4, dtype=np.int32), np.zeros((4, 16), np.uint8)) for one in (1, 2)]
+    skeleton = plant("space", "", b"", leaves)
+    by_layer = {
+        layer: [one for one in mesh.index.records if one.layer == layer and not one.document_id] for layer in (1, 2)
+    }
+    for layer, children in ((1, [[0, 1], [2, 3], [4, 5, 6, 7]]), (2, [[0, 1, 2]])):
+        keys = [bytes.fromhex(one.record_id.rsplit("-", 1)[1]) for one in by_layer[layer]]
+        skeleton = skeleton.with_layer(
+            SkeletonLayer(
+                bounds=np.cumsum([0, *map(len, children)]).astype(np.int32),
+                children=np.concatenate(children).astype(np.int32),
+                keys=np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 16),
+                ordinals=np.array([one.publisher for one in by_layer[layer]], np.int32),
+                cosines=np.zeros(0, np.float32),
+                threshold=0.0,
+            )
+        )
+    mesh.artefacts["shape"] = pack_skeleton(skeleton)
+    mesh.row = replace(mesh.row, artefacts={"skeleton": "shape"})
+
+
+async def test_the_tree_of_a_knowledge_base_is_listed_from_the_top_down_as_far_as_it_is_visible() -> None:
+    mesh = library()
+    built(mesh)
+    handlers = mesh.handlers()
+    request = pb.ListTreeNodesRequest(parent=DATASET)
+    with calling("ann"):
+        page = await handlers.ListTreeNodes(request, CONTEXT)
+        assert [(one.layer, one.text) for one in page.nodes] == [
+            (2, "summary 2.0"),
+            (1, "summary 1.0"),
+            (1, "summary 1.1"),
+            (1, "summary 1.2"),
+        ]
+        first = await handlers.ListTreeNodes(pb.ListTreeNodesRequest(parent=DATASET, page_size=3), CONTEXT)
+        last = pb.ListTreeNodesRequest(parent=DATASET, page_size=3, page_token=first.next_page_token)
+        assert [one.text for one in (await handlers.ListTreeNodes(last, CONTEXT)).nodes] == ["summary 1.2"]
+        top = await handlers.ListTreeNodes(pb.ListTreeNodesRequest(parent=DATASET, layer=2), CONTEXT)
+        assert [one.text for one in top.nodes] == ["summary 2.0"]
+    with calling("bob"):
+        page = await handlers.ListTreeNodes(request, CONTEXT)
+        assert [one.text for one in page.nodes] == ["summary 1.0", "summary 1.1"]
+        assert page.next_page_token == ""
+        tree = await handlers.GetTree(pb.GetTreeRequest(name=DATASET), CONTEXT)
+        assert sum(tree.layer_node_counts) == len(page.nodes)
+
+
+async def test_a_tree_that_was_never_published_has_no_nodes_to_list() -> None:
+    with calling("ann"):
+        page = await library().handlers().ListTreeNodes(pb.ListTreeNodesRequest(parent=DATASET), CONTEXT)
+    assert page == pb.ListTreeNodesResponse()
 
 
 async def test_the_same_request_id_begins_one_build_and_says_so_again() -> None:

@@ -1,13 +1,16 @@
 """Pages of the nodes of a tree, from the top down."""
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
-from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.records import Record
+from corpusmesh_core.trees.skeleton import Skeleton
 from corpusmesh_raptor.convert import node_to_wire
 from corpusmesh_raptor.handlers.nodes import NodeReader
+from corpusmesh_raptor.handlers.shapes import SkeletonShelf, visible_nodes
 from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
 from corpusmesh_raptor.names import TreeName
+from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.page_tokens import (
     checked_page_size,
     make_page_token,
@@ -17,6 +20,7 @@ from corpusmesh_runtime.page_tokens import (
 )
 
 _MAX_PAGE_SIZE = 500
+_READ_SECONDS = 10.0
 
 
 class NodeLister:
@@ -32,7 +36,7 @@ class NodeLister:
         """
         self._nodes = nodes
         self._viewer = viewer
-        self._objects = objects
+        self._shelf = SkeletonShelf(objects)
 
     async def page(self, name: TreeName, request: pb.ListTreeNodesRequest) -> pb.ListTreeNodesResponse:
         """Give a page.
@@ -67,9 +71,27 @@ class NodeLister:
     async def _slice(
         self, view: TreeView, name: TreeName, layer: int, start: int, size: int
     ) -> tuple[list[Record], int]:
-        records = await self._nodes.list_of_document(view, name)
-        wanted = [record for record in records if layer in (0, record.layer)]
-        return wanted[start : start + size], len(wanted)
+        if name.is_of_document:
+            records = await self._nodes.list_of_document(view, name)
+            wanted = [record for record in records if layer in (0, record.layer)]
+            return wanted[start : start + size], len(wanted)
+        skeleton = await self._shape(view)
+        if skeleton is None or skeleton.space_id != view.inputs.space_id:
+            return [], 0
+        record_ids = await visible_nodes(skeleton, view.inputs, layer)
+        return await self._nodes.fetch(view, record_ids[start : start + size]), len(record_ids)
+
+    async def _shape(self, view: TreeView) -> Skeleton | None:
+        row = view.row
+        if row is None:
+            return None
+        seconds = min(_READ_SECONDS, require_call().remaining_seconds())
+        try:
+            return await self._shelf.read(row, timeout_seconds=seconds)
+        except NotFoundError:
+            # A newer build has taken its place since the row was read.
+            again = await self._viewer.look(row.knowledge_base_id)
+            return await self._shelf.read(again.row or row, timeout_seconds=seconds)
 
 
 def _position(key: str) -> tuple[int | None, int]:
