@@ -308,6 +308,11 @@ class CannedDocuments:
                 )  # fmt: skip
         raise document_not_found(document_id)
 
+    async def list_versions(
+        self, identity: Identity, knowledge_base_id: str, document_id: str, before_version: int, limit: int
+    ) -> Sequence[VersionRow]:
+        return [self._row(ordinal) for ordinal, document in self.mesh.documents.items() if document == document_id]
+
     async def versions_by_ordinal(self, tenant_id: str, ordinals: Sequence[int]) -> Sequence[VersionRow]:
         return [self._row(ordinal) for ordinal in ordinals if ordinal in self.mesh.documents]
 

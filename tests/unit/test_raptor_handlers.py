@@ -13,12 +13,13 @@ from pyroaring import BitMap
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.artefacts.skeletons import pack_skeleton
+from corpusmesh_core.artefacts.trees import FileTree, pack_trees
 from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.trees import BuildRow, BuildState
 from corpusmesh_core.tenancy import Identity, Role, Scope, dump_bitmap
 from corpusmesh_core.trees.skeleton import SkeletonLayer, VersionLeaves, plant
 from corpusmesh_core.trees.telling import TreeFigures, TreeProgress, cost_values, figures_values, progress_values
-from corpusmesh_core.trees.values import TreeCost
+from corpusmesh_core.trees.values import GrownTree, TreeCost
 from corpusmesh_runtime.context import CallContext, current_call
 from tests.support.canned_trees import KB, MOMENT, Mesh, chunk, node
 
@@ -160,7 +161,7 @@ async def test_the_tree_of_a_document_shows_its_nodes_alone() -> None:
     with calling("bob"):
         tree = await mesh.handlers().GetTree(pb.GetTreeRequest(name=FILE), CONTEXT)
         assert list(tree.layer_node_counts) == [2, 1]
-        assert (tree.method, tree.run) == ("section", f"{PARENT}/runs/ingest-run")
+        assert (tree.method, tree.run, tree.outdated) == ("section", f"{PARENT}/runs/ingest-run", False)
         page = await mesh.handlers().ListTreeNodes(pb.ListTreeNodesRequest(parent=FILE), CONTEXT)
     assert [(one.layer, one.text) for one in page.nodes] == [
         (2, "summary 2.2"),
@@ -169,6 +170,21 @@ async def test_the_tree_of_a_document_shows_its_nodes_alone() -> None:
     ]
     assert page.nodes[0].children == [page.nodes[1].name, page.nodes[2].name]
     assert [one.children for one in page.nodes[1:]] == [[], []]
+
+
+async def test_what_the_tree_of_a_document_has_cost_is_for_those_who_may_write() -> None:
+    mesh = library()
+    mesh.config = {"tree": {"scope": "file"}}
+    mesh.with_trees = {1}
+    grown = FileTree(GrownTree((), (), BILL), tuple(range(4)), (b"k" * 16,) * 4, b"", changed_count=2)
+    mesh.artefacts["tree-1"] = pack_trees({1: grown})
+    with calling("ann"):
+        tree = await mesh.handlers().GetTree(pb.GetTreeRequest(name=FILE), CONTEXT)
+    assert (tree.bill.leaf_count, tree.staleness, tree.wants_full_build) == (9, 0.5, True)
+    with calling("vic", Role.VIEWER):
+        tree = await mesh.handlers().GetTree(pb.GetTreeRequest(name=FILE), CONTEXT)
+    assert (tree.HasField("bill"), tree.staleness, tree.run) == (False, 0.0, "")
+    assert tree.HasField("publish_time")
 
 
 @pytest.mark.parametrize("document", ["secret", "unknown"])

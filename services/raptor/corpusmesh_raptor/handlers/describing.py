@@ -1,30 +1,40 @@
 """Describes trees: what of them the caller may see, and how they are doing for those who may write."""
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
+from corpusmesh_core.artefacts.names import TREE as TREE_ARTEFACT
+from corpusmesh_core.artefacts.trees import unpack_trees
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.metadata import DocumentStore
+from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.trees import BuildRow, BuildState
 from corpusmesh_core.tenancy import DocumentRow
+from corpusmesh_core.trees.figures import staleness, wants_full_build
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings
 from corpusmesh_core.trees.telling import cost_of, figures_of, progress_of
 from corpusmesh_raptor.convert import cost_to_wire, progress_to_wire, timestamp
 from corpusmesh_raptor.handlers.nodes import NodeReader
 from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
 from corpusmesh_raptor.names import TreeName
+from corpusmesh_runtime.artefact_access import find_artefacts
+from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.context import require_call
+
+_READ_SECONDS = 10.0
 
 
 class TreeDescriber:
     """Describes trees as the caller may see them."""
 
-    def __init__(self, viewer: TreeViewer, nodes: NodeReader, documents: DocumentStore) -> None:
+    def __init__(self, viewer: TreeViewer, nodes: NodeReader, documents: DocumentStore, objects: ObjectStore) -> None:
         """Create it.
 
         Args:
             viewer: What callers may see.
             nodes: Counts nodes.
             documents: Documents that have trees.
+            objects: Holds what those trees cost.
         """
+        self._objects = objects
         self._viewer = viewer
         self._nodes = nodes
         self._documents = documents
@@ -44,7 +54,12 @@ class TreeDescriber:
         document = await self.require_document(name)
         view = await self._viewer.look(name.knowledge_base_id)
         counts = await self._nodes.count_layers(view, name)
-        return _of_dataset(view, name, counts) if document is None else _of_document(view, name, counts, document)
+        if document is None:
+            return _of_dataset(view, name, counts)
+        tree = _of_document(view, name, counts)
+        if counts:
+            await self._put_making(tree, view, document)
+        return tree
 
     async def require_document(self, name: TreeName) -> DocumentRow | None:
         """Give the document of a tree.
@@ -61,6 +76,32 @@ class TreeDescriber:
         if not name.is_of_document:
             return None
         return await self._documents.get(require_call().identity, name.knowledge_base_id, name.document_id)
+
+    async def _put_making(self, tree: pb.Tree, view: TreeView, document: DocumentRow) -> None:
+        """Say when the tree of a document was published, and to those who may write how it was made."""
+        rows = await self._documents.list_versions(
+            require_call().identity,
+            document.knowledge_base_id,
+            document.document_id,
+            document.published_version + 1,
+            1,
+        )
+        version = rows[0] if rows and rows[0].version == document.published_version else None
+        if version is None:
+            return
+        moment = timestamp(version.publish_time)
+        if moment is not None:
+            tree.publish_time.CopyFrom(moment)
+        if not view.may_write:
+            return
+        tree.run = f"knowledgeBases/{document.knowledge_base_id}/runs/{version.run_id}" if version.run_id else ""
+        tree.outdated = version.config_hash != config_hash(view.inputs.config)
+        seconds = min(_READ_SECONDS, require_call().remaining_seconds())
+        found = await find_artefacts(self._objects, [version], TREE_ARTEFACT, unpack_trees, timeout_seconds=seconds)
+        for made in found.values():
+            tree.bill.CopyFrom(cost_to_wire(made.tree.cost))
+            tree.staleness = staleness(added=made.changed_count, changed=0, removed=0, leaf_count=len(made.positions))
+            tree.wants_full_build = wants_full_build(tree.staleness, 0.0)
 
     def watched(self, name: TreeName) -> "WatchedTree":
         """Prepare to describe a tree again and again.
@@ -151,24 +192,16 @@ def _put_figures(tree: pb.Tree, view: TreeView, row: BuildRow, name: TreeName) -
         tree.progress.CopyFrom(progress_to_wire(progress_of(row.progress)))
 
 
-def _of_document(view: TreeView, name: TreeName, counts: list[int], document: DocumentRow) -> pb.Tree:
-    tree = pb.Tree(
-        name=name.text,
-        state=pb.Tree.STATE_READY if counts else pb.Tree.STATE_EMPTY,
-        layer_node_counts=counts,
-    )
+def _of_document(view: TreeView, name: TreeName, counts: list[int]) -> pb.Tree:
     if not counts:
-        return tree
-    tree.snapshot = f"knowledgeBases/{name.knowledge_base_id}/snapshots/{view.inputs.snapshot_id}"
-    latest = document.latest
-    if latest is not None and latest.version == document.published_version:
-        moment = timestamp(latest.publish_time)
-        if moment is not None:
-            tree.publish_time.CopyFrom(moment)
-        if view.may_write and latest.run_id:
-            tree.run = f"knowledgeBases/{name.knowledge_base_id}/runs/{latest.run_id}"
-    tree.method = _method_of(view)
-    return tree
+        return pb.Tree(name=name.text, state=pb.Tree.STATE_EMPTY)
+    return pb.Tree(
+        name=name.text,
+        state=pb.Tree.STATE_READY,
+        layer_node_counts=counts,
+        method=_method_of(view),
+        snapshot=f"knowledgeBases/{name.knowledge_base_id}/snapshots/{view.inputs.snapshot_id}",
+    )
 
 
 def _method_of(view: TreeView) -> str:

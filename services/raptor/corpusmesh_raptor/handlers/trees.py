@@ -39,7 +39,7 @@ class TreeHandlers(TreeServiceServicer):
         self._viewer = TreeViewer(stores.snapshots, stores.trees)
         self._nodes = NodeReader(stores.index)
         self._lister = NodeLister(self._nodes, self._viewer, stores.objects)
-        self._describer = TreeDescriber(self._viewer, self._nodes, stores.documents)
+        self._describer = TreeDescriber(self._viewer, self._nodes, stores.documents, stores.objects)
         self._builder = TreeBuilder(settings, stores, tools, self._viewer)
 
     async def PlanTree(self, request: pb.PlanTreeRequest, context: Any) -> pb.PlanTreeResponse:
