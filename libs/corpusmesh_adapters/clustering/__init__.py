@@ -1,0 +1,1 @@
+"""Soft clustering by UMAP and Gaussian mixtures, in a process of its own."""
