@@ -14,6 +14,7 @@ from corpusmesh.retrieve.v1.evaluation_service_pb2_grpc import add_EvaluationSer
 from corpusmesh.retrieve.v1.ledger_service_pb2_grpc import add_LedgerServiceServicer_to_server
 from corpusmesh.retrieve.v1.research_service_pb2_grpc import add_ResearchServiceServicer_to_server
 from corpusmesh.retrieve.v1.vocabulary_service_pb2_grpc import add_VocabularyServiceServicer_to_server
+from corpusmesh_adapters.clustering.process import MixtureProcess
 from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.postgres import Database, migrate
 from corpusmesh_app.settings import MeshSettings
@@ -200,7 +201,9 @@ class Process:
         settings = self._settings
         stores = raptor_stores(settings, adapters)
         tokenizer = await asyncio.to_thread(embedding_tokenizer, settings)
-        tools = RaptorTools(counter=tokenizer, chat=chat_model(settings), events=adapters.broker)
+        # Its process starts with the first tree of METHOD_MIXTURE: most meshes never make one.
+        clusterer = await stack.enter_async_context(MixtureProcess())
+        tools = RaptorTools(counter=tokenizer, chat=chat_model(settings), events=adapters.broker, clusterer=clusterer)
         if serves:
             service = RaptorService(settings.raptor, stores, tools, signer)
             await stack.enter_async_context(service)
