@@ -33,6 +33,8 @@ class RaptorSettings(Section):
     """Chunks that a plan reads; of more, whole documents taken evenly over all, and what those cost is projected."""
     plan_milliseconds_per_leaf: float = Field(default=1.0, gt=0)
     """Milliseconds of work on each chunk of a tree that a plan expects where no build has told."""
+    plan_milliseconds_per_node: float = Field(default=10.0, gt=0)
+    """Milliseconds of work on each summary made of sentences that a plan expects where no build has told."""
     plan_embedded_tokens_per_second: float = Field(default=2000.0, gt=0)
     """Tokens of summaries embedded in a second that a plan expects where no build has told."""
     plan_read_tokens_per_second: float = Field(default=2000.0, gt=0)

@@ -1,33 +1,43 @@
 """What a tree would cost, from the chunks themselves.
 
 Their vectors are grouped as a build groups them, their tokens are counted as a build sends them; no model is called.
-The vector of a lite node is the mean of its children's, so that a plan of a lite tree groups every layer as the build
-does; where a language model writes, the layers above the first are near it. Memory is bounded by `plan_max_leaves`:
-above that, whole documents are taken evenly over all, and what they cost is projected.
+Memory is bounded by `plan_max_leaves`: of more chunks, whole documents are taken evenly over all, and what they cost is
+projected. Work is done in threads, and the caller's deadline bounds every read.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from corpusmesh_core.artefacts.names import TREE
+from corpusmesh_core.artefacts.trees import FileTree, unpack_trees
+from corpusmesh_core.errors import NotFoundError
+from corpusmesh_core.ports.metadata import DocumentStore
 from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.ports.trees import BuildRow
 from corpusmesh_core.tenancy import VersionRow
-from corpusmesh_core.trees.clustering import group_layer
-from corpusmesh_core.trees.sections import group_leaves
+from corpusmesh_core.trees.cost import plan_tree
+from corpusmesh_core.trees.keys import tree_fingerprint
+from corpusmesh_core.trees.seriation import seriate
 from corpusmesh_core.trees.settings import SummaryMethod, TreeMethod, TreeScope, TreeSettings
-from corpusmesh_core.trees.values import Leaf, TreeCost, Vectors
+from corpusmesh_core.trees.skeleton import Skeleton, version_leaves
+from corpusmesh_core.trees.telling import figures_of
+from corpusmesh_core.trees.update_plan import NewLeaves, plan_update
+from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.leaves import LeafSet, read_leaves
+from corpusmesh_raptor.skeletons import read_skeleton
+from corpusmesh_raptor.summarizing import Summarizer
+from corpusmesh_runtime.artefact_access import find_artefacts
 from corpusmesh_runtime.context import require_call
 
 _READ_VERSIONS: Final = 64
 _READ_SECONDS: Final = 30.0
-_PROMPT_TOKENS: Final = 220
-_BY_DOCUMENT: Final = frozenset({TreeMethod.PAGE, TreeMethod.SECTION})
+_MAX_CHANGED_SHARE: Final = 0.5
+"""Share of the leaves above which a build is no update any more."""
 _PROJECTED: Final = tuple(
     entry.name
     for entry in fields(TreeCost)
@@ -42,7 +52,7 @@ class Plan:
     Attributes:
         cost: The cost.
         document_count: Documents that it covers.
-        sampled_document_count: Documents whose chunks were read.
+        sampled_document_count: Documents of those that are made or changed whose chunks were read, and all others.
     """
 
     cost: TreeCost
@@ -50,35 +60,51 @@ class Plan:
     sampled_document_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Ground:
-    """A layer to be grouped: vectors, tokens and leaves of each of its nodes."""
-
-    vectors: Vectors
-    token_counts: NDArray[np.int64]
-    leaf_counts: NDArray[np.int64]
-
-
 class TreePlanner:
     """Plans trees."""
 
-    def __init__(self, settings: RaptorSettings, objects: ObjectStore) -> None:
+    def __init__(
+        self,
+        settings: RaptorSettings,
+        objects: ObjectStore,
+        documents: DocumentStore,
+        summarizer: Summarizer,
+        *,
+        has_model: bool,
+    ) -> None:
         """Create it.
 
         Args:
             settings: Bounds, and how fast work goes where no bill tells.
-            objects: Holds the chunks and their vectors.
+            objects: Holds the chunks, their vectors and the shapes of trees.
+            documents: Tells which versions are of one document.
+            summarizer: Tells what decides the text of a summary.
+            has_model: Whether a language model is configured.
         """
+        self._has_model = has_model
         self._settings = settings
         self._objects = objects
+        self._documents = documents
+        self._summarizer = summarizer
 
-    async def plan(self, versions: Sequence[VersionRow], settings: TreeSettings, *, bill: TreeCost) -> Plan:
-        """Plan a tree of everything anew, or one for each document.
+    async def plan(
+        self,
+        versions: Sequence[VersionRow],
+        settings: TreeSettings,
+        *,
+        space_id: str,
+        build: BuildRow | None,
+        full: bool,
+    ) -> Plan:
+        """Plan a tree over versions, or one for each of them.
 
         Args:
             versions: Versions to plan for, by ordinal.
             settings: How trees are made.
-            bill: What a build of this knowledge base has cost before, which tells how fast it goes.
+            space_id: Embedding space of the knowledge base.
+            build: The tree of the knowledge base as it is: what of it stays, and how fast its last build went. None
+                where there is none, or where the caller may not see all of it.
+            full: Whether the whole is built anew rather than what has changed.
 
         Returns:
             The plan.
@@ -87,30 +113,97 @@ class TreePlanner:
             DeadlineExceededError: If the caller's time is over.
             FailedPreconditionError: ARTEFACT_GONE if what was made of a version is not there any more.
         """
+        session = self._summarizer.open(tenant_id="", run_id="", settings=settings, cost=TreeCost())
+        is_asked = settings.summaries is SummaryMethod.LLM
+        counted = settings
+        if is_asked and not self._has_model:
+            tokens = settings.effective_summary_tokens
+            counted = replace(settings, summaries=SummaryMethod.LITE, summary_tokens=tokens)
+        if settings.scope is TreeScope.FILE:
+            plan = await self._of_files(versions, counted, session.fingerprint)
+        else:
+            plan = await self._of_dataset(versions, counted, settings, session.fingerprint, space_id, build, full)
+        if is_asked and not self._has_model:
+            plan.cost.stepped_down_reason = "MODEL_NOT_CONFIGURED"
+        plan.cost.duration_seconds = self._seconds(plan.cost, build)
+        return plan
+
+    async def _of_files(self, versions: Sequence[VersionRow], settings: TreeSettings, fingerprint: bytes) -> Plan:
         sample = _sample(versions, self._settings.plan_max_leaves)
-        is_of_files = settings.scope is TreeScope.FILE
         cost = TreeCost()
+        for group in _groups(sample):
+            before = await self._trees_before(group)
+            for version, leaves in (await self._read(group)).items():
+                known = _keys_of(before[version]) if version in before else ()
+                _add(cost, await _plan(leaves, settings, fingerprint, known))
+        return _plan_of(cost, sample, versions, settings)
+
+    async def _of_dataset(
+        self,
+        versions: Sequence[VersionRow],
+        counted: TreeSettings,
+        settings: TreeSettings,
+        fingerprint: bytes,
+        space_id: str,
+        build: BuildRow | None,
+        full: bool,
+    ) -> Plan:
+        old = await self._skeleton(build, space_id)
+        if old is not None and old.fingerprint != fingerprint:
+            old = None
+        if old is not None and not full and _can_update(old, settings):
+            found = await self._of_update(versions, counted, old)
+            if found is not None:
+                return found
+        sample = _sample(versions, self._settings.plan_max_leaves)
         read: list[LeafSet] = []
         for group in _groups(sample):
-            seconds = min(_READ_SECONDS, require_call().remaining_seconds())
-            found = (await read_leaves(self._objects, group, timeout_seconds=seconds)).values()
-            if is_of_files:
-                for leaves in found:
-                    _add(cost, await asyncio.to_thread(plan_tree, leaves.leaves, leaves.vectors, settings))
-            else:
-                read += [_without_texts(leaves) for leaves in found]
-        if not is_of_files:
-            leaves_of_all = tuple(leaf for one in read for leaf in one.leaves)
-            vectors = np.concatenate([one.vectors for one in read]) if read else np.zeros((0, 1), np.float32)
-            cost = await asyncio.to_thread(plan_tree, leaves_of_all, vectors, settings)
-        if len(sample) < len(versions):
-            cost = _projected(cost, _share(sample, versions), settings)
-        cost.duration_seconds = self._seconds(cost, bill)
-        return Plan(cost, len(versions), len(sample))
+            read += [_without_texts(leaves) for leaves in (await self._read(group)).values()]
+        known = frozenset(bytes(key) for layer in old.layers for key in layer.keys) if old is not None else frozenset()
+        joined = await asyncio.to_thread(_side_by_side, read)
+        return _plan_of(await _plan(joined, counted, fingerprint, known), sample, versions, counted)
 
-    def _seconds(self, cost: TreeCost, bill: TreeCost) -> float:
-        expected = self._expected_seconds(cost)
-        before = self._expected_seconds(bill)
+    async def _of_update(self, versions: Sequence[VersionRow], settings: TreeSettings, old: Skeleton) -> Plan | None:
+        """Plan an update; None where so much has changed, or so much would have to be read, that it is none."""
+        before = frozenset(old.versions.tolist())
+        now = {int(version.ordinal): version for version in versions}
+        added = [version for ordinal, version in now.items() if ordinal not in before]
+        if sum(version.chunk_count for version in added) > self._settings.plan_max_leaves:
+            return None
+        read: dict[int, LeafSet] = {}
+        for group in _groups(added):
+            read |= {version: _without_texts(leaves) for version, leaves in (await self._read(group)).items()}
+        gone = await self._documents.versions_by_ordinal(require_call().identity.tenant_id, sorted(before - now.keys()))
+        former = {version.document_id: int(version.ordinal) for version in gone}
+        replaced = {
+            int(version.ordinal): former[version.document_id] for version in added if version.document_id in former
+        }
+        new = {version: _new_leaves(version, leaves) for version, leaves in read.items()}
+        cost, changed = await asyncio.to_thread(
+            plan_update, old, [version for version in now if version in before], new, replaced, settings
+        )
+        if changed > _MAX_CHANGED_SHARE * max(1, cost.leaf_count):
+            return None
+        return Plan(cost, len(versions), len(versions))
+
+    async def _read(self, versions: Sequence[VersionRow]) -> Mapping[int, LeafSet]:
+        return await read_leaves(self._objects, versions, timeout_seconds=_seconds())
+
+    async def _trees_before(self, versions: Sequence[VersionRow]) -> Mapping[int, FileTree]:
+        return await find_artefacts(self._objects, versions, TREE, unpack_trees, timeout_seconds=_seconds())
+
+    async def _skeleton(self, build: BuildRow | None, space_id: str) -> Skeleton | None:
+        if build is None:
+            return None
+        try:
+            old = await read_skeleton(self._objects, build, timeout_seconds=_seconds())
+        except NotFoundError:
+            return None
+        return old if old is not None and old.layers and old.space_id == space_id else None
+
+    def _seconds(self, cost: TreeCost, build: BuildRow | None) -> float:
+        bill = figures_of(build.figures).bill if build is not None else TreeCost()
+        expected, before = self._expected_seconds(cost), self._expected_seconds(bill)
         if bill.duration_seconds > 0 and before > 0:
             # What a build of the same knowledge base took says more than any default; one odd build does not rule.
             expected *= min(20.0, max(0.05, bill.duration_seconds / before))
@@ -118,76 +211,55 @@ class TreePlanner:
 
     def _expected_seconds(self, cost: TreeCost) -> float:
         rates = self._settings
-        model_tokens = cost.input_token_count / rates.plan_read_tokens_per_second
-        model_tokens += cost.output_token_count / rates.plan_written_tokens_per_second
+        model_seconds = cost.input_token_count / rates.plan_read_tokens_per_second
+        model_seconds += cost.output_token_count / rates.plan_written_tokens_per_second
         return (
+            # What is looked at, and what is made and written.
             cost.leaf_count * rates.plan_milliseconds_per_leaf / 1000.0
+            + cost.extractive_node_count * rates.plan_milliseconds_per_node / 1000.0
             + cost.embedded_token_count / rates.plan_embedded_tokens_per_second
-            + model_tokens / rates.model_calls_in_flight
+            + model_seconds / rates.model_calls_in_flight
         )
 
 
-def plan_tree(leaves: Sequence[Leaf], vectors: Vectors, settings: TreeSettings) -> TreeCost:
-    """Plan one tree.
-
-    Args:
-        leaves: Its leaves, in order.
-        vectors: Their vectors, shape (leaves, dimension).
-        settings: How it is made.
-
-    Returns:
-        The cost, without time.
-    """
-    cost = TreeCost(leaf_count=len(leaves))
-    ground = _Ground(
-        vectors,
-        np.array([leaf.token_count for leaf in leaves], dtype=np.int64),
-        np.ones(len(leaves), dtype=np.int64),
+async def _plan(leaves: LeafSet, settings: TreeSettings, fingerprint: bytes, known: Collection[bytes]) -> TreeCost:
+    return await asyncio.to_thread(
+        plan_tree, leaves.leaves, leaves.vectors, settings, fingerprint=fingerprint, known=known
     )
-    while clusters := _group(leaves, ground, settings, is_first=not cost.layer_node_counts):
-        cost.layer_node_counts.append(len(clusters))
-        ground = _next_ground(ground, clusters, settings, cost)
-    return cost
 
 
-def _group(
-    leaves: Sequence[Leaf], ground: _Ground, settings: TreeSettings, *, is_first: bool
-) -> Sequence[NDArray[np.int32]]:
-    if is_first and settings.method in _BY_DOCUMENT and len(leaves) > settings.small_layer_size:
-        sections = group_leaves(leaves, settings.method, max_size=settings.max_cluster_size)
-        return [np.array(section.places, dtype=np.int32) for section in sections]
-    grouping = group_layer(ground.vectors, settings)
-    return grouping.clusters if grouping is not None else ()
+def _can_update(old: Skeleton, settings: TreeSettings) -> bool:
+    return old.grouping == tree_fingerprint(settings).hex() and settings.method is not TreeMethod.MIXTURE
 
 
-def _next_ground(
-    ground: _Ground, clusters: Sequence[NDArray[np.int32]], settings: TreeSettings, cost: TreeCost
-) -> _Ground:
-    vectors = np.zeros((len(clusters), ground.vectors.shape[1]), dtype=np.float32)
-    token_counts = np.zeros(len(clusters), dtype=np.int64)
-    leaf_counts = np.zeros(len(clusters), dtype=np.int64)
-    for row, places in enumerate(clusters):
-        mean = ground.leaf_counts[places] @ ground.vectors[places]
-        norm = float(np.linalg.norm(mean))
-        vectors[row] = mean / norm if norm > 0 else ground.vectors[places[0]]
-        leaf_counts[row] = ground.leaf_counts[places].sum()
-        token_counts[row] = _plan_node(ground.token_counts[places], settings, cost)
-    return _Ground(vectors, token_counts, leaf_counts)
+def _new_leaves(version: int, leaves: LeafSet) -> NewLeaves:
+    tokens = np.array([leaf.token_count for leaf in leaves.leaves], dtype=np.int64)
+    return NewLeaves(version_leaves(version, leaves.leaves), tokens, leaves.vectors)
 
 
-def _plan_node(token_counts: NDArray[np.int64], settings: TreeSettings, cost: TreeCost) -> int:
-    summary_tokens = min(int(token_counts.sum()), settings.effective_summary_tokens)
-    if settings.summaries is not SummaryMethod.LLM:
-        cost.extractive_node_count += 1
-        return summary_tokens
-    budget = (settings.context_tokens - settings.effective_summary_tokens) // len(token_counts)
-    cost.model_node_count += 1
-    cost.model_call_count += 1
-    cost.input_token_count += _PROMPT_TOKENS + int(np.minimum(token_counts, budget).sum())
-    cost.output_token_count += settings.effective_summary_tokens
-    cost.embedded_text_count += 1
-    cost.embedded_token_count += settings.effective_summary_tokens
-    return settings.effective_summary_tokens
+def _keys_of(made: FileTree) -> Collection[bytes]:
+    return frozenset(node.key for layer in made.tree.layers for node in layer)
+
+
+def _side_by_side(read: Sequence[LeafSet]) -> LeafSet:
+    """Put documents that are alike side by side, as a full build does."""
+    entries = [entry for entry in read if len(entry.leaves)]
+    if not entries:
+        return LeafSet((), np.zeros((0, 1), np.float32))
+    means = np.stack([entry.vectors.mean(axis=0) for entry in entries])
+    ordered = [entries[place] for place in seriate(means).tolist()]
+    return LeafSet(
+        tuple(leaf for entry in ordered for leaf in entry.leaves),
+        np.concatenate([entry.vectors for entry in ordered]),
+    )
+
+
+def _plan_of(
+    cost: TreeCost, sample: Sequence[VersionRow], versions: Sequence[VersionRow], settings: TreeSettings
+) -> Plan:
+    if len(sample) < len(versions):
+        cost = _projected(cost, _share(sample, versions), settings)
+    return Plan(cost, len(versions), len(sample))
 
 
 def _sample(versions: Sequence[VersionRow], max_leaves: int) -> Sequence[VersionRow]:
@@ -244,4 +316,8 @@ def _groups(versions: Sequence[VersionRow]) -> Iterator[Sequence[VersionRow]]:
 
 
 def _without_texts(leaves: LeafSet) -> LeafSet:
-    return LeafSet(tuple(replace(leaf, text="") for leaf in leaves.leaves), leaves.vectors)
+    return replace(leaves, leaves=tuple(replace(leaf, text="") for leaf in leaves.leaves))
+
+
+def _seconds() -> float:
+    return min(_READ_SECONDS, require_call().remaining_seconds())

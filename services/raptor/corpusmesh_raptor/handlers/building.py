@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.artefacts.names import TREE as TREE_ARTEFACT
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError
-from corpusmesh_core.ports.trees import TreeOrder
+from corpusmesh_core.ports.trees import BuildRow, TreeOrder
 from corpusmesh_core.tenancy import Access, KnowledgeBase, VersionRow, document_not_found
 from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
-from corpusmesh_core.trees.telling import cost_values, figures_of
-from corpusmesh_core.trees.values import TreeCost
+from corpusmesh_core.trees.telling import cost_values
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.convert import cost_to_wire
 from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
 from corpusmesh_raptor.names import TreeName, document_of, knowledge_base_of
 from corpusmesh_raptor.planning import Plan, TreePlanner
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
+from corpusmesh_raptor.summarizing import Summarizer
 from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.logging import get_logger
@@ -59,7 +59,13 @@ class TreeBuilder:
         self._settings = settings
         self._stores = stores
         self._viewer = viewer
-        self._planner = TreePlanner(settings, stores.objects)
+        self._planner = TreePlanner(
+            settings,
+            stores.objects,
+            stores.documents,
+            Summarizer(tools.chat, stores.cache, stores.usage, tools.counter, settings),
+            has_model=tools.chat is not None,
+        )
         self._remade = VersionRuns(stores.runs, stores.documents)
 
     async def plan(self, request: pb.PlanTreeRequest) -> pb.PlanTreeResponse:
@@ -74,7 +80,9 @@ class TreeBuilder:
         knowledge_base, settings = await self._writable(request.parent)
         view = await self._viewer.look(knowledge_base.knowledge_base_id)
         versions = await self._versions(view, knowledge_base, settings, request.documents, full=request.full)
-        plan = await self._plan(view, versions, settings, full=request.full)
+        # A tree that holds hidden documents would tell of them: then the plan is one of the visible ones alone.
+        build = None if view.is_restricted else view.row
+        plan = await self._plan(view, versions, settings, build, full=request.full)
         return pb.PlanTreeResponse(
             plan=cost_to_wire(plan.cost),
             max_model_calls=settings.max_model_calls,
@@ -174,10 +182,15 @@ class TreeBuilder:
         return sorted(rows, key=lambda row: row.ordinal)
 
     async def _plan(
-        self, view: TreeView, versions: Sequence[VersionRow], settings: TreeSettings, *, full: bool
+        self,
+        view: TreeView,
+        versions: Sequence[VersionRow],
+        settings: TreeSettings,
+        build: BuildRow | None,
+        *,
+        full: bool,
     ) -> Plan:
-        bill = figures_of(view.row.figures).bill if view.row is not None else TreeCost()
-        return await self._planner.plan(versions, settings, bill=bill)
+        return await self._planner.plan(versions, settings, space_id=view.inputs.space_id, build=build, full=full)
 
     async def _plan_or_none(
         self, view: TreeView, versions: Sequence[VersionRow], settings: TreeSettings, *, full: bool
@@ -185,7 +198,7 @@ class TreeBuilder:
         """Plan a build that begins anyway: a plan that cannot be made, or takes long, does not hold it up."""
         try:
             async with asyncio.timeout(_PLAN_SECONDS):
-                return await self._plan(view, versions, settings, full=full)
+                return await self._plan(view, versions, settings, view.row, full=full)
         except (CorpusMeshError, TimeoutError) as error:
             _log.warning("build without a plan", reason=getattr(error, "reason", "PLAN_TIMEOUT"))
             return None
