@@ -180,7 +180,7 @@ async def test_what_a_document_has_of_its_tree_is_taken_over() -> None:
     key = node_key(fingerprint, [leaves.leaves[place].key for place in places])
     kept = TreeNode(key, 1, places, Summary("text", 5), places)
     tree = GrownTree(((kept,),), (np.ones((1, 4), np.float32),), TreeCost(), (0.5,))
-    mesh.artefacts["tree-1"] = pack_trees({1: FileTree(tree, (), (), b"")})
+    mesh.artefacts["tree-1"] = pack_trees({1: FileTree(tree, tuple(range(12)), (b"k" * 16,) * 12, b"")})
     mesh.with_trees, mesh.made_with = {1}, "other"
     found = await plan(mesh)
     assert found.plan.reused_node_count == 1
