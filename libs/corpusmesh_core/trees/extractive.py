@@ -98,7 +98,7 @@ def extract(children: Sequence[Child], vectors: Vectors, counter: TextTokenizer,
     Returns:
         The sentences, in the order of the children.
     """
-    budget = min(max_tokens, max(_MIN_TOKENS, int(_SHARE_OF_TEXT * sum(child.token_count for child in children))))
+    budget = extract_budget(children, max_tokens)
     sentences = _candidates(children)
     sizes = counter.count_tokens([sentence.text for sentence in sentences])
     picked = _Ranking(sentences, vectors).pick(sizes, budget) if sentences else []
@@ -111,6 +111,19 @@ def extract(children: Sequence[Child], vectors: Vectors, counter: TextTokenizer,
             return Extract(text, tuple(sorted({sentence.child for sentence in ordered})), token_count)
         picked.pop()
     return _beginning(children, sentences, counter, budget)
+
+
+def extract_budget(children: Sequence[Child], max_tokens: int) -> int:
+    """Tell how long the summary of a cluster may be.
+
+    Args:
+        children: The children.
+        max_tokens: Longest summary.
+
+    Returns:
+        Tokens: at most half of the children's, where that is not very short.
+    """
+    return min(max_tokens, max(_MIN_TOKENS, int(_SHARE_OF_TEXT * sum(child.token_count for child in children))))
 
 
 def _beginning(
