@@ -32,7 +32,7 @@ from corpusmesh_core.tree_search import leaves_to_score, on_scale_of_leaves, wit
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.ordering import rank_found, terms_of
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
-from corpusmesh_retrieve.trees.requests import node_requests, with_nodes
+from corpusmesh_retrieve.trees.requests import beside_chunks, node_requests, with_nodes
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
 
@@ -329,7 +329,7 @@ class Recaller:
         derived = by_place.pop(_DERIVED, Candidates(()))
         nodes = [by_place.pop(place) for place in sorted(by_place) if place <= _NODES]
         for place, candidates in by_place.items():
-            found[place] = candidates
+            found[place] = beside_chunks(candidates, plan)
             if candidates.spellings:
                 present = outcome.terms.alternatives
                 further = tuple(item for item in candidates.spellings if item not in present)

@@ -66,6 +66,22 @@ def node_requests(plan: RetrievalPlan, view: SpaceView, asked: RecallRequest) ->
     ]
 
 
+def beside_chunks(found: Candidates, plan: RetrievalPlan) -> Candidates:
+    """Let nodes that compete by the plan's own kinds be compared with the chunks that do.
+
+    Args:
+        found: What a text found.
+        plan: The plan.
+
+    Returns:
+        The same, nodes on the scale of chunks where both compete.
+    """
+    if RecordKind.TREE_NODE not in plan.kinds or RecordKind.CHUNK not in plan.kinds:
+        return found
+    scaled = (on_scale_of_leaves(item) if item.record.kind is RecordKind.TREE_NODE else item for item in found.items)
+    return replace(found, items=tuple(scaled))
+
+
 def with_nodes(found: Candidates, nodes: Sequence[Candidates]) -> Candidates:
     """Let nodes take part among the candidates of a question.
 
