@@ -7,20 +7,23 @@ from typing import Any
 
 import pytest
 
+from corpusmesh.ingest.v1 import chunk_service_pb2 as chunk_pb
 from corpusmesh.ingest.v1 import run_service_pb2 as run_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh_client import CorpusMeshClient, UploadItem
 from corpusmesh_client.knowledge_base_settings import settings_from_plain
 from corpusmesh_core.records import Record, RecordKind
-from corpusmesh_core.trees.values import CHILDREN, LEAF_COUNT, TREE_OF
+from corpusmesh_core.trees.values import CHILDREN, FALLBACK, LEAF_COUNT, MADE_BY, TREE_OF
 from tests.e2e.test_enrichment import make, records_of
 from tests.integration.test_shared_documents import ROOT
 from tests.support.mesh import MeshHarness
 from tests.support.mesh_probes import count_objects, metric
+from tests.support.stub_chat import Refuse, Say, StubChat
 
 PAPER = ROOT / "tracemonkey.pdf"
 SCOPE_FILE: dict[str, Any] = {"tree": {"scope": "file"}}
-TEN_TOWNS = "".join(
+SMALL_CHUNKS: dict[str, Any] = {"chunking": {"settings": {"max_tokens": 60, "heading_break_tokens": 8}}}
+TWELVE_TOWNS = "".join(
     f"# Town {name}\n\n" + f"The town of {name} lies by a river, and its people keep {thing}. " * 12 + "\n\n"
     for name, thing in (
         ("Aachen", "horses"),
@@ -131,9 +134,8 @@ async def test_a_worker_killed_behind_its_artefact_costs_nothing(mesh: MeshHarne
     tenant = await mesh.tenant()
     await mesh.restart("raptor", {"CORPUSMESH_FAILPOINT": "tree:after_artefact"})
     async with mesh.client(tenant.owner_key) as client:
-        settings = {**SCOPE_FILE, "chunking": {"settings": {"max_tokens": 60, "heading_break_tokens": 8}}}
-        base = await make(client, "towns", settings)
-        upload = await client.upload(base, [UploadItem("towns.md", TEN_TOWNS.encode())])
+        base = await make(client, "towns", {**SCOPE_FILE, **SMALL_CHUNKS})
+        upload = await client.upload(base, [UploadItem("towns.md", TWELVE_TOWNS.encode())])
         await asyncio.wait_for(asyncio.to_thread(mesh.processes["raptor"].wait), 90)
         assert mesh.processes["raptor"].returncode == -9, "the failpoint was reached"
         mesh.spawn("raptor")
@@ -143,3 +145,51 @@ async def test_a_worker_killed_behind_its_artefact_costs_nothing(mesh: MeshHarne
         records = await records_of(mesh, tenant.tenant_id, base, (await client.knowledge_bases.get(base)).space)
         check_tree(records, nodes(records)[0].publisher)
         assert await count_objects(mesh, f"{tenant.tenant_id}/artefacts/") == 4, "parsed, chunks, vectors, tree"
+
+
+async def test_an_edited_chunk_costs_one_call_a_layer_and_a_model_that_fails_no_document(mesh: MeshHarness) -> None:
+    tenant = await mesh.tenant()
+    saying = Say("The town lies by a river, and its people keep what they live by.")
+    with StubChat([saying]) as stub:
+        await mesh.restart("raptor", {"CORPUSMESH_CHAT__URL": stub.base_url, "CORPUSMESH_CHAT__MODEL": "stub"})
+        try:
+            async with mesh.client(tenant.owner_key) as client:
+                settings = {**SMALL_CHUNKS, "tree": {"scope": "file", "summaries": "llm", "max_errors": 2}}
+                base = await make(client, "towns", settings)
+                space = (await client.knowledge_bases.get(base)).space
+                upload = await client.upload(base, [UploadItem("towns.md", TWELVE_TOWNS.encode())])
+                await client.runs.wait(upload.run)
+                version = upload.documents[0].version
+                before = nodes(await records_of(mesh, tenant.tenant_id, base, space))
+                assert {node.attributes[MADE_BY] for node in before} == {"llm stub/tree_summary_v1"}
+                assert len(stub.requests) == len(before)
+
+                chunks = [chunk async for chunk in client.chunks.list(version)]
+                edited = chunks[len(chunks) // 2]
+                text = "Nobody knows any more what this town was known for, for its archive burnt down one summer."
+                made = await client.chunks.update(chunk_pb.Chunk(name=edited.name, text=text))
+                await client.runs.wait(made.run)
+                records = await records_of(mesh, tenant.tenant_id, base, space)
+                after = [node for node in nodes(records) if node.publisher != before[0].publisher]
+                check_tree(records, after[0].publisher)
+                known = {node.record_id.rpartition("-")[2] for node in before}
+                changed = [node for node in after if node.record_id.rpartition("-")[2] not in known]
+                # The model has read some of what is summarized anew before, word for word: its answer was kept.
+                assert 0 < len(stub.requests) - len(before) <= len(changed) <= max(node.layer for node in after)
+                [place] = {node.publisher for node in after}
+                [chunk] = [record for record in records if record.text == text]
+                assert chunk.publisher == place
+                assert all(chunk.record_id in node.links for node in changed)
+
+                stub.behaviours = [Refuse(503)]
+                run = await ingested(
+                    client, base, [UploadItem("again.md", TWELVE_TOWNS.replace("town", "city").encode())]
+                )
+                assert run.succeeded_count == 1
+                records = await records_of(mesh, tenant.tenant_id, base, space)
+                sentences = [node for node in nodes(records) if node.display_name == "again.md"]
+                check_tree(records, sentences[0].publisher)
+                assert {node.attributes[MADE_BY] for node in sentences} == {"lite"}
+                assert {node.attributes[FALLBACK] for node in sentences} <= {"unreachable", "errors_spent"}
+        finally:
+            await mesh.restart("raptor")

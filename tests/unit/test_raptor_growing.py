@@ -153,7 +153,14 @@ class Mute(CountingEmbedder):
 
 @pytest.mark.parametrize(
     ("fallback", "is_retried"),
-    [("unreachable", True), ("errors_spent", True), ("budget_spent", True), ("unfaithful", False), ("unusable", False)],
+    [
+        ("unreachable", True),
+        ("misconfigured", True),
+        ("errors_spent", True),
+        ("budget_spent", True),
+        ("unfaithful", False),
+        ("unusable", False),
+    ],
 )
 async def test_what_a_model_could_not_write_before_is_tried_again_where_it_may_now(
     fallback: str, is_retried: bool

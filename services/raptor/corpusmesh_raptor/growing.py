@@ -37,7 +37,7 @@ from corpusmesh_raptor.node_vectors import NodeEmbedder
 
 BATCH_CLUSTERS: Final = 128
 """Clusters that are summarized and embedded before progress is told."""
-RETRIED_FALLBACKS: Final = frozenset({"unreachable", "budget_spent", "errors_spent"})
+RETRIED_FALLBACKS: Final = frozenset({"unreachable", "misconfigured", "budget_spent", "errors_spent"})
 """Why a language model was not heard, where it may be heard the next time: such a node is not taken over."""
 
 
