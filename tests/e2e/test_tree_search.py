@@ -69,14 +69,16 @@ async def test_each_mode_leads_to_chunks_and_tells_its_path(mesh: MeshHarness) -
         followed = [step for step in found.explanation.tree_path if step.outcome == "followed"]
         assert len(followed) == 3
         led_to = {name for step in followed for name in step.led_to}
-        assert {hit.record_id for hit in found.hits[: len(led_to)]} == led_to
+        assert led_to <= {hit.record_id for hit in found.hits}
+        assert found.hits[0].record_id in led_to
 
         found = await client.search([base], _QUESTION, plan=plan_of("traversal"), explain=True, page_size=50)
         followed = [step for step in found.explanation.tree_path if step.outcome == "followed"]
         layers = [step.layer for step in followed]
         assert layers == sorted(layers, reverse=True)
         last = {leaf for step in followed if step.layer == 1 for leaf in tree.by_id[step.record_id].links}
-        assert {hit.record_id for hit in found.hits[: len(last)]} == last
+        assert last <= {hit.record_id for hit in found.hits}
+        assert found.hits[0].record_id in last
         for step in followed:
             assert set(step.led_to) <= set(tree.by_id[step.record_id].attributes[CHILDREN].split())
 

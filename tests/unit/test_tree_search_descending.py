@@ -1,9 +1,10 @@
 """From summaries down to chunks: which nodes are followed, which chunks come first."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.ranking import RankedCandidate, RankingOptions
 from corpusmesh_core.ranking.scoring import BELOW_THRESHOLD
 from corpusmesh_core.tree_search import (
     LEADS_TO_CHUNKS,
@@ -58,24 +59,22 @@ def test_nodes_whose_parents_are_hidden_begin_by_themselves() -> None:
     assert ids(descend([alone, _RIGHT, _LEFT, _ROOT], width=1).last) == ["alone"]
 
 
-def test_chunks_beneath_come_first_and_the_others_stay_behind_them() -> None:
+def test_chunks_that_were_led_to_are_preferred_and_nodes_are_no_hits() -> None:
     ranked = (
         _RIGHT,
-        chunk("x", 0.8),
+        chunk("x", 0.43),
         chunk("c3", 0.4),
         chunk("c4", 0.3),
-        chunk("c1", 0.2),
         chunk("low", 0.1, dropped=BELOW_THRESHOLD),
+        chunk("gone", 0.1, dropped="irrelevant"),
     )
-    assert best_leaves(ranked, [_RIGHT, _LEFT]) == (("c3", "c4"), ("c1",))
+    assert best_leaves(ranked, [_RIGHT, _LEFT]) == (("c3", "c4"), ())
     assert best_leaves(ranked, [_RIGHT], per_node=1) == (("c3",),)
-    led = lead_by(ranked, {"c3", "c1", "low"})
-    assert names(led) == ["c3", "c1", "x", "c4"]
-    orders = [item.explanation.order_score for item in led if item.is_kept]
-    assert orders == sorted(orders, reverse=True), "a later stage that sorts keeps this order"
-    assert [item.similarity for item in led if item.is_kept] == [0.4, 0.2, 0.8, 0.3]
+    led = lead_by(ranked, {"c3", "low", "gone"}, RankingOptions())
+    assert names(led) == ["c3", "x", "c4", "low"], "a good chunk that nothing has led to stays where it is"
+    assert [item.similarity for item in led if item.is_kept] == pytest.approx([0.46, 0.43, 0.3, 0.16])
     reasons = {item.candidate.record.record_id: item.explanation.dropped_because for item in led}
-    assert (reasons["right"], reasons["low"]) == (LEADS_TO_CHUNKS, BELOW_THRESHOLD)
+    assert (reasons["right"], reasons["gone"]) == (LEADS_TO_CHUNKS, "irrelevant")
 
 
 def test_the_best_nodes_of_a_layer_are_hits_of_that_layer_alone() -> None:

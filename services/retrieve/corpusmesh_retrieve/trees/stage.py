@@ -1,6 +1,6 @@
 """Stage that settles what the nodes of trees are worth: hits, ways to chunks, or nothing new."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from corpusmesh_core.ports.index import Candidate, Candidates
@@ -92,7 +92,7 @@ class TreeStage:
             for item in nodes
             for record in [item.candidate.record]
         )
-        outcome.ranked = lead_by(outcome.ranked, taken)
+        self._prefer(outcome, taken)
         return StageResult(detail=f"{_summaries(len(entered))} entered: {counted(len(taken), 'chunk')}")
 
     async def _traverse(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
@@ -115,10 +115,14 @@ class TreeStage:
         taken = {name for names in best_leaves(outcome.ranked, descent.last) for name in names}
         shown = {item.candidate.record.record_id for item in outcome.ranked}
         outcome.tree_path.extend(path_of(descent, shown))
-        outcome.ranked = lead_by(outcome.ranked, taken)
+        self._prefer(outcome, taken)
         layers = len({item.candidate.record.layer for item in descent.followed})
         followed = _summaries(len(descent.followed))
         return StageResult(detail=f"{followed} followed on {counted(layers, 'layer')}: {counted(len(taken), 'chunk')}")
+
+    def _prefer(self, outcome: SearchOutcome, taken: Collection[str]) -> None:
+        options = outcome.plan.ranking_options()
+        outcome.ranked = lead_by(lift_leaves(outcome.ranked, options, self._settings), taken, options)
 
     async def _score(
         self,
