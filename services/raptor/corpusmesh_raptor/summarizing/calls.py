@@ -25,6 +25,7 @@ from corpusmesh_runtime.listening import LOST_ERRORS, Heard, listen
 UNFAITHFUL: Final = "unfaithful"
 UNUSABLE: Final = "unusable"
 UNREACHABLE: Final = "unreachable"
+TREE_TIME_SPENT: Final = "TREE_TIME_SPENT"
 TOO_MANY: Final = "context_too_small"
 MISCONFIGURED: Final = "misconfigured"
 _INPUT_SLACK: Final = 1.25
@@ -67,8 +68,8 @@ class Written:
     Attributes:
         text: The summary; "" where there is none.
         token_count: Its tokens.
-        failure: Why there is none: UNFAITHFUL, UNUSABLE, UNREACHABLE, MISCONFIGURED, TOO_MANY or a reason of the
-            budget.
+        failure: Why there is none: UNFAITHFUL, UNUSABLE, UNREACHABLE, MISCONFIGURED, TOO_MANY, TREE_TIME_SPENT or a
+            reason of the budget.
     """
 
     text: str = ""
@@ -182,7 +183,7 @@ class ModelWriter:
         """Make one call; tell how long to wait at least before another one makes sense, None where none does."""
         seconds = min(self._call_timeout_seconds, deadline - asyncio.get_running_loop().time())
         if seconds < _MIN_CALL_SECONDS:
-            return Written(failure=UNREACHABLE), None
+            return Written(failure=TREE_TIME_SPENT), None
         max_answer_tokens = answer_tokens(self._settings)
         sent = sum(self._counter.count_tokens([message.content for message in messages]))
         entry = UsageEntry(self._chat.model, PURPOSE, self._run_id, 1, int(_INPUT_SLACK * sent), max_answer_tokens)

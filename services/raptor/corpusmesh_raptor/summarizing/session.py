@@ -19,6 +19,7 @@ from corpusmesh_raptor.summarizing.budget import TENANT_BUDGET_SPENT, TREE_BUDGE
 from corpusmesh_raptor.summarizing.calls import (
     MISCONFIGURED,
     TOO_MANY,
+    TREE_TIME_SPENT,
     UNFAITHFUL,
     UNREACHABLE,
     UNUSABLE,
@@ -33,7 +34,6 @@ from corpusmesh_runtime.logging import get_logger
 MODEL_NOT_CONFIGURED: Final = "MODEL_NOT_CONFIGURED"
 MODEL_UNREACHABLE: Final = "MODEL_UNREACHABLE"
 MODEL_MISCONFIGURED: Final = "MODEL_MISCONFIGURED"
-TREE_TIME_SPENT: Final = "TREE_TIME_SPENT"
 _FALLBACKS: Final[Mapping[str, str]] = {
     TREE_BUDGET_SPENT: "budget_spent",
     TENANT_BUDGET_SPENT: "budget_spent",
@@ -225,7 +225,7 @@ class SummarySession:
         match written.failure:
             case "" | "context_too_small":
                 return
-            case "TREE_BUDGET_SPENT" | "TENANT_BUDGET_SPENT":
+            case "TREE_BUDGET_SPENT" | "TENANT_BUDGET_SPENT" | "TREE_TIME_SPENT":
                 self._step_down(written.failure)
                 return
             case failure if failure == MISCONFIGURED:
