@@ -7,10 +7,11 @@ from typing import Any
 from corpusmesh.raptor.v1 import tree_service_pb2 as tree_pb
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
-from corpusmesh_gateway.mcp.places import uri_of
+from corpusmesh_gateway.mcp.places import uri_of, uri_of_leaf
 from corpusmesh_gateway.mcp.quoting import Quote
 
 Shape = dict[str, Any]
+_MAX_PLACES = 8
 _TEXT: Shape = {"type": "string"}
 _TEXTS: Shape = {"type": "array", "items": _TEXT}
 _NUMBER: Shape = {"type": "number"}
@@ -28,6 +29,9 @@ _PASSAGE: Shape = {
         "uri": _TEXT,
         "marker": _TEXT,
         "similarity": _NUMBER,
+        # Of a summary alone: its layer in the tree, and the passages that it stands on.
+        "layer": {"type": "integer"},
+        "places": {"type": "array", "items": {"type": "object"}},
     },
     "required": ["document", "title", "text", "uri"],
 }
@@ -134,7 +138,19 @@ def passage_of(hit: retrieval_pb.SearchHit, *, marker: int = 0) -> Shape:
         "text": hit.text,
         "uri": uri_of(hit),
     }
+    if hit.layer:
+        passage["layer"] = hit.layer
+        passage["places"] = [_leaf_shape(leaf) for leaf in hit.leaves[:_MAX_PLACES]]
     return passage | ({"marker": f"[ID:{marker}]"} if marker else {"similarity": round(hit.scores.similarity, 4)})
+
+
+def _leaf_shape(leaf: retrieval_pb.HitLeaf) -> Shape:
+    return {
+        "document": leaf.document,
+        "title": leaf.title or leaf.place.display_name,
+        "page": leaf.place.page,
+        "uri": uri_of_leaf(leaf),
+    }
 
 
 def quote_of(hit: retrieval_pb.SearchHit, label: str) -> Quote:
