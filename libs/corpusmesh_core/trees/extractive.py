@@ -31,6 +31,8 @@ _MIN_TOKENS: Final = 24
 _EMBEDDING_WEIGHT: Final = 2.0
 _LEAD_BONUS: Final = 0.15
 _CHILD_PENALTY: Final = 0.05
+_OF_THE_TEXT_PENALTY: Final = 0.1
+_CAPTION_PENALTY: Final = 0.3
 _SAME_SHARE: Final = 0.75
 _BOILERPLATE_CHILDREN: Final = 3
 _TINY: Final = 1e-9
@@ -42,10 +44,23 @@ _DEPENDENT: Final = re.compile(
 """Beginnings that lean on the sentence before."""
 _BOILERPLATE: Final = re.compile(
     r"all rights reserved|copyright\b|©|\(c\) \d{4}|cookies?\b|click here|subscribe|terms of (?:use|service)|doi:|"
-    r"https?://|www\.|et al\.,? .*\d{4}|^\[\d{1,3}\]|\bpp\.? \d|isbn|issn|"
-    r"版权所有|保留所有权利|未经许可|点击此处|免责声明",
+    r"https?://|www\.|et al\.,? .*\d{4}|^\W*references\b|\[\d{1,3}\] [A-Z]\.|^\[\d{1,3}\]|\bpp\.? \d|\bpages \d+[-–]\d|"
+    r"\bin proceedings of|\d\(\d+\):\d|isbn|issn|版权所有|保留所有权利|未经许可|点击此处|免责声明",
     re.IGNORECASE,
 )
+_OF_THE_TEXT: Final = re.compile(
+    r"\b(?:remainder|rest) of (?:this|the) (?:paper|section|chapter|document)|\bin this (?:paper|section|chapter)\b|"
+    r"\b(?:discussed|described|shown|given|listed|seen|illustrated) in (?:section|chapter|figure|fig\.|table)|"
+    r"\b(?:figure|fig\.|table) \d|如[上下]?[图表]|[图表]\s?\d|如下所示|本[章节文]|见第?\S{1,4}[章节]",
+    re.IGNORECASE,
+)
+"""What a text says of itself."""
+_VERB: Final = re.compile(
+    r"\b(?:is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|should|shall|do|does|did|\w{3,}ed)\b",
+    re.IGNORECASE,
+)
+_MAX_CAPTION_WORDS: Final = 9
+_MIN_LETTER_SHARE: Final = 0.6
 _NOT_WORD: Final = re.compile(r"\W+")
 
 
@@ -157,7 +172,13 @@ def _candidates(children: Sequence[Child]) -> list[_Sentence]:
 
 def _statements(child: Child) -> list[str]:
     found = statements_of(child.text, (child.title,), max_characters=_MAX_RAW_CHARACTERS)
-    return [_shortened(text) for text in found if _BOILERPLATE.search(text) is None]
+    return [_shortened(text) for text in found if _BOILERPLATE.search(text) is None and _is_readable(text)]
+
+
+def _is_readable(text: str) -> bool:
+    """Refuse what a broken font or a table without lines has left."""
+    seen = len(text) - text.count(" ")
+    return sum(character.isalpha() for character in text) >= _MIN_LETTER_SHARE * seen
 
 
 def _lines(child: Child) -> list[str]:
@@ -213,7 +234,7 @@ class _Ranking:
         centre = np.concatenate([_unit(_unit(by_child).sum(axis=0)), _EMBEDDING_WEIGHT * _unit(vectors.sum(axis=0))])
         self._nearness = self._vectors @ _unit(centre)
         self._squares = (self._vectors * self._vectors).sum(axis=1)
-        self._bonus = _LEAD_BONUS / (1.0 + np.array([sentence.number for sentence in sentences], np.float64))
+        self._bonus = np.array([_bonus(sentence) for sentence in sentences])
 
     def pick(self, sizes: Sequence[int], budget: int) -> list[int]:
         """Choose sentences, best first."""
@@ -252,6 +273,17 @@ class _Ranking:
             return False
         one, other = self._sentences[row], self._sentences[row + 1]
         return other.child == one.child and other.number == one.number + 1
+
+
+def _bonus(sentence: _Sentence) -> float:
+    """Prefer what stands first in a child; hold back what says little by itself."""
+    bonus = _LEAD_BONUS / (1 + sentence.number)
+    if _OF_THE_TEXT.search(sentence.text):
+        bonus -= _OF_THE_TEXT_PENALTY
+    # A caption that ends with a full stop: a few words of English without a verb.
+    if len(sentence.text.split()) < _MAX_CAPTION_WORDS and sentence.text.isascii() and not _VERB.search(sentence.text):
+        bonus -= _CAPTION_PENALTY
+    return bonus
 
 
 def _terms(text: str) -> Counter[str]:
