@@ -33,6 +33,7 @@ class Shelf:
         snapshots: Ordinals of each snapshot; the last one is the current one.
         hidden: Ordinals that a user may not see.
         config: Configuration of the knowledge base.
+        builds: Ordinals of builds, a portable roaring bitmap each.
     """
 
     texts: dict[int, str]
@@ -40,6 +41,7 @@ class Shelf:
     hidden: dict[str, set[int]] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
     space_id: str = "space"
+    builds: tuple[bytes, ...] = ()
 
     async def visibility_inputs(
         self,
@@ -66,6 +68,7 @@ class Shelf:
             hidden=tuple(self.hidden.get(identity.user_id, ())),
             matching=None,
             next_ordinal=1000,
+            builds=self.builds,
         )
 
     async def ordinals_of(

@@ -1,7 +1,11 @@
 """Questions drawn from passages."""
 
+import time
+from typing import Any, cast
+
 import numpy as np
 import pytest
+from pyroaring import BitMap
 
 from corpusmesh_core.enrichment.golden_questions import (
     DrawnQuestion,
@@ -11,6 +15,12 @@ from corpusmesh_core.enrichment.golden_questions import (
     read_question,
     spread_passages,
 )
+from corpusmesh_core.tenancy import Identity, Role, Scope
+from corpusmesh_retrieve.asking import ModelSession
+from corpusmesh_retrieve.evaluating.config import EvaluationSettings
+from corpusmesh_retrieve.evaluating.drawing import Drawer
+from corpusmesh_runtime.context import CallContext
+from tests.support.golden_shelf import Shelf
 
 TEXT = "Sources differ. The Ems Gauge was founded in 1911 in Leer. It has four rooms."
 
@@ -81,3 +91,14 @@ def test_a_question_that_two_passages_answer_is_left_out() -> None:
         DrawnQuestion("what is IT?", "q", passage("b")),
     ]
     assert [entry.question for entry in distinct_questions(questions)] == ["Where is Leer?"]
+
+
+async def test_what_is_drawn_from_are_documents_and_no_nodes_of_a_tree() -> None:
+    nodes = set(range(500, 900))
+    shelf = Shelf({10: TEXT}, {1: {10} | nodes}, builds=(BitMap(nodes).serialize(),))
+    settings = EvaluationSettings(max_drawn_documents=1)
+    drawer = Drawer(cast("Any", shelf), cast("Any", shelf), settings)
+    call = CallContext(Identity("acme", "ann", Role.VIEWER, Scope.READ), "r-1", time.monotonic() + 60.0)
+    session = ModelSession(None, lambda: np.random.default_rng(1), None)
+    drawn = await drawer.draw(call, "kb", session, count=1, seed=1)
+    assert [item.document_id for question in drawn.questions for item in question.gold] == ["d1"]

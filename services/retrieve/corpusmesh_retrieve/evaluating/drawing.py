@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from pyroaring import FrozenBitMap
+from pyroaring import BitMap, FrozenBitMap
 
 from corpusmesh_core.answering.step_messages import DataBlock
 from corpusmesh_core.enrichment.golden_questions import (
@@ -24,6 +24,7 @@ from corpusmesh_core.ports.metadata import SnapshotStore
 from corpusmesh_core.prompts.golden_question_v1 import GOLDEN_QUESTION_V1
 from corpusmesh_core.records import RecordKind
 from corpusmesh_core.tenancy import visible_bitmap
+from corpusmesh_core.tenancy.publishing import load_bitmap
 from corpusmesh_core.visibility import Visibility, build_filter
 from corpusmesh_retrieve.asking import ModelSession
 from corpusmesh_retrieve.evaluating.config import EvaluationSettings
@@ -113,7 +114,9 @@ class Drawer:
 
     async def _passages(self, call: CallContext, knowledge_base_id: str, rng: np.random.Generator) -> list[Passage]:
         inputs = await self._snapshots.visibility_inputs(call.identity, knowledge_base_id)
-        visible = np.asarray(sorted(visible_bitmap(inputs)), dtype=np.int64)
+        # Nodes of a tree have ordinals too, and no chunk.
+        versions = visible_bitmap(inputs) - BitMap().union(*map(load_bitmap, inputs.builds))
+        visible = np.asarray(sorted(versions), dtype=np.int64)
         if not len(visible):
             return []
         if len(visible) > self._settings.max_drawn_documents:
