@@ -46,7 +46,7 @@ from tests.support.ingest_stages import (
     context,
     version,
 )
-from tests.support.tree_growing import CountingSession, walk
+from tests.support.tree_growing import CountingSession, OverlappingClusterer, walk
 
 SCOPE_FILE = {"tree": {"scope": "file"}}
 KEY = "acme/artefacts/run/run.0.tree.tree"
@@ -92,7 +92,10 @@ class Bench:
             index=cast(Any, self),
             embedder=cast(Any, self.embedder),
         )
-        tools = RaptorTools(counter=WordCounter(), chat=None, events=cast(Any, None))
+        self.clusterer = OverlappingClusterer()
+        tools = RaptorTools(
+            counter=WordCounter(), chat=None, events=cast(Any, None), clusterer=cast(Any, self.clusterer)
+        )
         self.stage = FileTreeStage(RaptorSettings(), stores, tools, cast(Any, self.summarizer))
         self.index = IndexStage(stores.documents, stores.knowledge_bases, stores.objects, cast(Any, self))
 
@@ -397,3 +400,17 @@ async def test_other_settings_draw_other_boundaries_and_keep_the_nodes_that_are_
     assert len(one.tree.layers[0]) != len(two.tree.layers[0])
     shared = {node.children for node in one.tree.layers[0]} & {node.children for node in two.tree.layers[0]}
     assert two.tree.cost.reused_node_count >= len(shared) > 0
+
+
+async def test_soft_clusters_are_carried_over_and_an_edit_costs_those_that_share_the_chunk() -> None:
+    bench = Bench({"tree": {"scope": "file", "method": "mixture"}})
+    chunks = [chunk(place) for place in range(60)]
+    edited = list(chunks)
+    edited[30] = replace(edited[30], text="An edited passage.")
+    asked = await grown_twice(bench, chunks, edited, seed=1)
+    tree = bench.tree(2).tree
+    assert asked == sum(30 in node.leaf_places for layer in tree.layers for node in layer)
+    assert asked < bench.tree(2).node_count
+    assert len(tree.layers[-1]) == 1
+    assert tree.layers[-1][0].leaf_places == tuple(range(60))
+    assert len(bench.clusterer.seeds) == len([layer for layer in bench.tree(1).tree.layers if len(layer) > 1])

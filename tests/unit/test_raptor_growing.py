@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 from corpusmesh_core.ports.embedding import EmbedResult
@@ -19,7 +18,7 @@ from corpusmesh_raptor.grouping import Grouper
 from corpusmesh_raptor.growing import GrowingTools, KnownNode, grow
 from corpusmesh_raptor.node_vectors import NodeEmbedder
 from tests.support.ingest_stages import DIMENSION, CountingEmbedder, unit_vector
-from tests.support.tree_growing import CountingSession, grown_with, make_leaves, walk
+from tests.support.tree_growing import CountingSession, OverlappingClusterer, grown_with, make_leaves, walk
 
 SETTINGS = TreeSettings()
 
@@ -189,27 +188,10 @@ async def test_pages_and_sections_are_the_first_layer_and_name_their_nodes() -> 
     assert [node.title for node in tree.layers[1]] == [""]
 
 
-class Clusterer:
-    """Pairs of neighbours that share one member."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
-        self.seeds: list[int] = []
-
-    async def cluster(self, vectors: Any, *, seed: int, timeout_seconds: float) -> tuple[NDArray[np.int32], ...]:
-        self.seeds.append(seed)
-        if self.error is not None:
-            raise self.error
-        return tuple(
-            np.array([place, min(place + 1, len(vectors) - 1), min(place + 2, len(vectors) - 1)], dtype=np.int32)
-            for place in range(0, len(vectors), 2)
-        )
-
-
 async def test_a_mixture_shares_leaves_and_its_absence_leaves_the_watershed() -> None:
     leaves, vectors = make_leaves(words(40)), walk(40)
     mixture = TreeSettings(method=TreeMethod.MIXTURE, random_seed=7)
-    clusterer = Clusterer()
+    clusterer = OverlappingClusterer()
     soft = await grown(leaves, vectors, grown_with(CountingSession()), settings=mixture, clusterer=clusterer)
     assert set(clusterer.seeds) == {7}
     places = [place for node in soft.layers[0] for place in node.children]
@@ -219,8 +201,8 @@ async def test_a_mixture_shares_leaves_and_its_absence_leaves_the_watershed() ->
     hard = await grown(leaves, vectors, grown_with(CountingSession()))
     absent: list[dict[str, Any]] = [
         {},
-        {"clusterer": Clusterer(FailedPreconditionError("TREE_METHOD_UNAVAILABLE", "no"))},
-        {"clusterer": Clusterer(), "max_mixture_nodes": 39},
+        {"clusterer": OverlappingClusterer(FailedPreconditionError("TREE_METHOD_UNAVAILABLE", "no"))},
+        {"clusterer": OverlappingClusterer(), "max_mixture_nodes": 39},
     ]
     for fields in absent:
         stood_in = await grown(leaves, vectors, grown_with(CountingSession()), settings=mixture, **fields)

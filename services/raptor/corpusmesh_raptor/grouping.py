@@ -14,6 +14,7 @@ from corpusmesh_core.trees.clustering import asks_for_mixture, group_layer
 from corpusmesh_core.trees.regrouping import INSERTED, OldLayer, regroup
 from corpusmesh_core.trees.sections import Section, group_leaves
 from corpusmesh_core.trees.settings import TreeMethod, TreeSettings
+from corpusmesh_core.trees.soft_regrouping import regroup_softly
 from corpusmesh_core.trees.values import Leaf, Vectors
 from corpusmesh_core.trees.watershed import neighbour_cosines
 from corpusmesh_runtime.logging import get_logger
@@ -30,10 +31,12 @@ class EarlierGroups:
     Attributes:
         origins: Shape (leaves,): the leaf of the tree before that each leaf is or replaces; INSERTED for none.
         layers: Its layers, from the one above the leaves.
+        clusters: For each layer the places of each cluster's children; of use where they share some.
     """
 
     origins: NDArray[np.int64]
     layers: tuple[OldLayer, ...]
+    clusters: tuple[tuple[NDArray[np.int32], ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,13 @@ class Grouper:
             clusterer: For METHOD_MIXTURE; None where there is none, and the watershed stands in.
             max_mixture_nodes: Largest layer for METHOD_MIXTURE; the watershed stands in for larger ones.
             earlier: Groups of a tree before, made by the same settings, that are kept where nothing has changed; None
-                draws every boundary anew. A mixture always does: its clusters have none.
+                groups every layer anew.
         """
         self._settings = settings
         self._clusterer = clusterer
         self._max_mixture_nodes = min(max_mixture_nodes, MAX_VECTORS_PER_CALL)
-        keeps = earlier is not None and settings.method is not TreeMethod.MIXTURE
-        self._earlier = earlier if keeps else None
-        self._origins = earlier.origins if keeps and earlier is not None else None
+        self._earlier = earlier
+        self._origins = earlier.origins if earlier is not None else None
         self._depth = 0
 
     async def group(self, leaves: Sequence[Leaf], vectors: Vectors, *, timeout_seconds: float) -> Groups | None:
@@ -94,34 +96,39 @@ class Grouper:
         depth, self._depth = self._depth, self._depth + 1
         if not depth and self._settings.method in _BY_DOCUMENT and count > self._settings.small_layer_size:
             return await asyncio.to_thread(self._by_document, leaves, vectors)
-        old = self._old_layer(depth)
-        if old is not None:
-            return await asyncio.to_thread(self._as_before, old, vectors)
+        kept = await asyncio.to_thread(self._as_before, depth, vectors)
+        if kept is not None:
+            return kept
         self._origins = None
         soft = await self._cluster_softly(vectors, timeout_seconds)
         grouping = await asyncio.to_thread(group_layer, vectors, self._settings, cluster=soft)
         if grouping is None:
             return None
-        return Groups(tuple(Section("", tuple(one.tolist())) for one in grouping.clusters), grouping.threshold)
+        return Groups(_sections(grouping.clusters), grouping.threshold)
 
-    def _old_layer(self, depth: int) -> OldLayer | None:
+    def _as_before(self, depth: int, vectors: Vectors) -> Groups | None:
+        """Group a layer as the tree before had it; None where it had none, or its groups do not hold any more."""
         if self._earlier is None or self._origins is None or depth >= len(self._earlier.layers):
             return None
-        return self._earlier.layers[depth]
-
-    def _as_before(self, old: OldLayer, vectors: Vectors) -> Groups:
-        assert self._origins is not None
+        old = self._earlier.layers[depth]
+        if self._settings.method is TreeMethod.MIXTURE:
+            if len(vectors) <= self._settings.small_layer_size:
+                return None
+            soft = regroup_softly(self._earlier.clusters[depth], self._origins, vectors, self._settings)
+            if soft is None:
+                return None
+            self._origins = soft.origins
+            return Groups(_sections(soft.clusters), old.threshold)
         found = regroup(old, self._origins, neighbour_cosines(vectors), self._settings)
         self._origins = found.origins
-        return Groups(tuple(Section("", tuple(one.tolist())) for one in found.clusters), old.threshold)
+        return Groups(_sections(found.clusters), old.threshold)
 
     def _by_document(self, leaves: Sequence[Leaf], vectors: Vectors) -> Groups:
         cosines = neighbour_cosines(vectors)
         settings = self._settings
         sections = group_leaves(leaves, settings.method, max_size=settings.max_cluster_size, cosines=cosines)
-        old = self._old_layer(0)
-        if old is not None and self._origins is not None:
-            self._origins = _origins_of(sections, old, self._origins)
+        if self._earlier is not None and self._origins is not None:
+            self._origins = _origins_of(sections, self._earlier.layers[0], self._origins)
         return Groups(sections, _NO_THRESHOLD)
 
     async def _cluster_softly(self, vectors: Vectors, timeout_seconds: float) -> Sequence[NDArray[np.int32]] | None:
@@ -139,6 +146,10 @@ class Grouper:
             # The watershed gives a tree where the mixture gives none; a document is not failed for it.
             _log.warning("watershed in place of the mixture", node_count=len(vectors), reason=error.reason)
             return None
+
+
+def _sections(clusters: Sequence[NDArray[np.int32]]) -> tuple[Section, ...]:
+    return tuple(Section("", tuple(cluster.tolist())) for cluster in clusters)
 
 
 def _origins_of(sections: Sequence[Section], old: OldLayer, origins: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -192,7 +192,9 @@ def kept_of(before: FileTree | None, leaves: LeafSet, settings: TreeSettings) ->
     stale = staleness(added=0, changed=changed_count, removed=0, leaf_count=len(leaves.leaves))
     if wants_full_build(stale, 0.0):
         return Kept(nodes)
-    return Kept(nodes, EarlierGroups(alignment.origins, tuple(_old_layers(before))), changed_count)
+    clusters = tuple(tuple(np.array(node.children, dtype=np.int32) for node in layer) for layer in before.tree.layers)
+    groups = EarlierGroups(alignment.origins, tuple(_old_layers(before)), clusters)
+    return Kept(nodes, groups if before.tree.layers else None, changed_count)
 
 
 def _old_layers(before: FileTree) -> Iterator[OldLayer]:
