@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
+from corpusmesh_core.answering import render_answer_messages
 from corpusmesh_core.citation import Statement
 from corpusmesh_core.ports.embedding import Embedder, EmbeddingSpace, EmbedLane, EmbedResult, EmbedRole
 from corpusmesh_core.ports.index import RecordIndex
@@ -255,6 +256,9 @@ async def test_a_citation_of_a_summary_opens_where_the_sentence_stands() -> None
     [piece] = [piece for piece in evidence_of(outcome, max_count=20) if piece.record_id == "20-tree_node-x"]
     assert piece.document == "Document 1, Document 2"
     assert piece.source == "knowledgeBases/kb/records/20-tree_node-x"
+    assert piece.is_summary
+    _, message = render_answer_messages("When?", [replace(piece, label=7)], rng=np.random.default_rng(1))
+    assert "ID: 7 | document: Document 1, Document 2 | summary of several passages" in message.content
     result = AnswerResult(
         evidence=(replace(piece, label=7),), statements=(Statement("Ferries are painted white.", (7,), 1.0, 1.0, None),)
     )

@@ -31,6 +31,7 @@ class Evidence:
         url: Its address in the web; "" for a document.
         terms: Fine terms of `text` in order, where they are known already; else it is analysed when they are needed.
         is_cut: Whether `text` was shortened to fit the budget.
+        is_summary: Whether it is a summary of several passages, which may be of several documents.
     """
 
     record_id: str
@@ -47,6 +48,7 @@ class Evidence:
     url: str = ""
     terms: tuple[str, ...] = ()
     is_cut: bool = False
+    is_summary: bool = False
 
 
 def select_evidence(

@@ -46,6 +46,8 @@ def _block(piece: Evidence, fence: str) -> str:
     header = [f"ID: {piece.label}", f"document: {header_text(piece.document)}"]
     if piece.url:
         header.append("page of the web")
+    if piece.is_summary:
+        header.append("summary of several passages")
     if piece.page:
         header.append(f"page: {piece.page}")
     if piece.heading_path:

@@ -42,6 +42,7 @@ def _piece(item: RankedCandidate, outcome: SearchOutcome) -> Evidence:
         score=item.similarity,
         cosine=item.explanation.vector.raw,
         url=url,
+        is_summary=record.kind is RecordKind.TREE_NODE,
         # What stands in the index is analysed already; what was joined or shortened since is not.
         terms=tuple(item.candidate.content_terms.split()) if is_indexed else (),
     )
