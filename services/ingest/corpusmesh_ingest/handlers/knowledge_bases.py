@@ -253,7 +253,7 @@ class KnowledgeBaseHandlers(KnowledgeBaseServiceServicer):
         return messages
 
     async def _hidden(self, knowledge_base_id: str) -> BitMap:
-        """Ordinals that are not counted: of versions that the caller may not see, and of builds, which are no versions."""
+        """Ordinals that are not counted: of versions that the caller may not see, and of builds, which are none."""
         inputs = await self._stores.snapshots.visibility_inputs(require_call().identity, knowledge_base_id)
         return BitMap(inputs.hidden).union(*map(load_bitmap, (*inputs.builds, *inputs.gone_builds)))
 
