@@ -21,6 +21,8 @@ _MAX_LAYERS: Final = 64
 _NODES_BESIDE: Final = 4
 """Nodes of a layer that are asked for, for each that is followed."""
 _MIN_WINDOW: Final = 16
+_COLLAPSED_WINDOW: Final = 32
+"""Nodes taken from each leg: together half as many again as may lead, see `corpusmesh_core.tree_search.collapsing`."""
 
 
 def searches_trees(plan: RetrievalPlan) -> bool:
@@ -56,7 +58,7 @@ def node_requests(plan: RetrievalPlan, view: SpaceView, asked: RecallRequest) ->
         other_script_window=0,
     )
     if plan.tree.mode is TreeMode.COLLAPSED:
-        return [nodes]
+        return [replace(nodes, window=min(asked.window, _COLLAPSED_WINDOW))]
     if plan.tree.mode is TreeMode.HIERARCHICAL:
         return [replace(nodes, layers=(1,), window=max(_MIN_WINDOW, _NODES_BESIDE * plan.tree.summaries))]
     window = max(_MIN_WINDOW, _NODES_BESIDE * plan.tree.nodes_per_layer)
