@@ -59,6 +59,8 @@ _VERB: Final = re.compile(
     r"\b(?:is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|should|shall|do|does|did|\w{3,}ed)\b",
     re.IGNORECASE,
 )
+_LEAST_NEARNESS: Final = 0.3
+"""A sentence whose terms are less near to the centre than this share of the nearest one's is no good even as filling."""
 _MAX_CAPTION_WORDS: Final = 9
 _MIN_LETTER_SHARE: Final = 0.6
 _NOT_WORD: Final = re.compile(r"\W+")
@@ -233,13 +235,17 @@ class _Ranking:
         self._vectors = np.concatenate([weights, _EMBEDDING_WEIGHT * norms * embedded], axis=1)
         centre = np.concatenate([_unit(_unit(by_child).sum(axis=0)), _EMBEDDING_WEIGHT * _unit(vectors.sum(axis=0))])
         self._nearness = self._vectors @ _unit(centre)
+        own = (weights @ _unit(_unit(by_child).sum(axis=0))) / np.maximum(norms[:, 0], _TINY)
+        self._is_near = own >= _LEAST_NEARNESS * own.max()
         self._squares = (self._vectors * self._vectors).sum(axis=1)
         self._bonus = np.array([_bonus(sentence) for sentence in sentences])
 
     def pick(self, sizes: Sequence[int], budget: int) -> list[int]:
         """Choose sentences, best first."""
         tokens = np.asarray(sizes)
-        is_open = tokens <= budget
+        is_open = (tokens <= budget) & self._is_near
+        if not is_open.any():
+            is_open = tokens <= budget
         leans = np.array([_DEPENDENT.match(sentence.text) is not None for sentence in self._sentences])
         if not (is_open & ~leans).any():
             leans[:] = False

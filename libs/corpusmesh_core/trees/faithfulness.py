@@ -85,6 +85,7 @@ _QUOTED: Final = re.compile(
 )
 _LATIN_NAME: Final = re.compile(r"(?<![A-Za-z])[A-Z][A-Za-z'’-]+")
 _FIRST_NAME: Final = re.compile(r"\W*([A-Z][\w'’-]+) (?=[A-Z][\w'’-]+)")
+_TITLE: Final = re.compile(r"\b(Dr|Mr|Mrs|Ms|Prof|St|Gen|Sen|Rev)\.")
 _IDEOGRAPH: Final = re.compile(r"[\u3400-\u9fff]")
 _WORD: Final = re.compile(r"[A-Za-z]+")
 _MIN_FUNCTION_SHARE: Final = 0.12
@@ -228,7 +229,11 @@ def _names(sentence: str, *, is_english: bool) -> Iterator[str]:
     if _IDEOGRAPH.search(sentence):
         yield from (match.group() for match in _LATIN_NAME.finditer(sentence))
     elif is_english:
-        yield from (name for name in sorted(stated_names(sentence, min_function_words=0)) if name not in _MONTHS)
+        yield from (
+            name
+            for name in sorted(stated_names(_TITLE.sub(r"\1", sentence), min_function_words=0))
+            if name not in _MONTHS
+        )
         first = _FIRST_NAME.match(sentence)
         if first is not None and not is_stop_word(first.group(1).casefold()):
             # The first word of a sentence is a name where another one follows it.

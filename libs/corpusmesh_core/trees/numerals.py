@@ -28,7 +28,7 @@ def chinese_value(text: str) -> int | None:
         text: Signs of numerals and nothing else, such as "三百二十", "二〇二四" or "一万二千".
 
     Returns:
-        Its value; None for what is no number, such as "千万" as a word or a run without an order.
+        Its value; None for what is no number.
     """
     if len(text) > _MAX_CHARACTERS:
         return None
