@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.errors import FailedPreconditionError
+from corpusmesh_core.errors import ConflictError, FailedPreconditionError
 from corpusmesh_core.ports.index import RecallRequest
 from corpusmesh_core.records import RecordKind
 from corpusmesh_core.tenancy import VersionRow
@@ -142,7 +142,7 @@ class Planter:
         found: dict[int, LeafSet] = {}
         for start in range(0, len(versions), _BATCH_VERSIONS):
             rows = await self._rows(versions[start : start + _BATCH_VERSIONS])
-            read = await read_leaves(self._stores.objects, rows, timeout_seconds=self._context.remaining_seconds())
+            read = await self._read_batch(rows)
             leaf_count += sum(len(entry.leaves) for entry in read.values())
             if leaf_count > self._max_leaf_count:
                 raise FailedPreconditionError(
@@ -153,6 +153,17 @@ class Planter:
                 )
             found.update((version, self._lean(entry, leaf_count)) for version, entry in read.items())
         return found
+
+    async def _read_batch(self, rows: Sequence[VersionRow]) -> dict[int, LeafSet]:
+        try:
+            return await read_leaves(self._stores.objects, rows, timeout_seconds=self._context.remaining_seconds())
+        except FailedPreconditionError:
+            removed = await self._stores.trees.removed(self._context.claim, [row.ordinal for row in rows])
+            if not removed:
+                raise
+            raise ConflictError(
+                "TREE_SOURCES_CHANGED", "documents were deleted while the tree began; it begins again"
+            ) from None
 
     @staticmethod
     def _lean(entry: LeafSet, leaf_count: int) -> LeafSet:
