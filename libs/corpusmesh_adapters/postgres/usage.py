@@ -81,12 +81,15 @@ async def _spent(connection: Connection, tenant_id: str) -> int:
 
 
 async def _add(connection: Connection, tenant_id: str, entry: UsageEntry) -> None:
+    # What is settled after midnight was reserved on the day before, which keeps it: today never counts below nothing.
     await connection.execute(
         "INSERT INTO corpusmesh.llm_usage AS u"  # noqa: S608 - a constant
         " (tenant_id, day, model, purpose, run_id, call_count, input_token_count, output_token_count)"
-        f" VALUES ($1, {_TODAY}, $2, $3, $4, $5, $6, $7)"
-        " ON CONFLICT (tenant_id, day, model, purpose, run_id) DO UPDATE SET call_count = u.call_count + $5,"
-        " input_token_count = u.input_token_count + $6, output_token_count = u.output_token_count + $7",
+        f" VALUES ($1, {_TODAY}, $2, $3, $4, greatest($5, 0), greatest($6, 0), greatest($7, 0))"
+        " ON CONFLICT (tenant_id, day, model, purpose, run_id) DO UPDATE SET"
+        " call_count = greatest(u.call_count + $5, 0),"
+        " input_token_count = greatest(u.input_token_count + $6, 0),"
+        " output_token_count = greatest(u.output_token_count + $7, 0)",
         tenant_id,
         entry.model,
         entry.purpose,

@@ -60,7 +60,7 @@ _VERB: Final = re.compile(
     re.IGNORECASE,
 )
 _LEAST_NEARNESS: Final = 0.3
-"""A sentence whose terms are less near to the centre than this share of the nearest one's is no good even as filling."""
+"""A sentence whose terms are not even this near to the centre, against the nearest one's, is no good as filling."""
 _MAX_CAPTION_WORDS: Final = 9
 _MIN_LETTER_SHARE: Final = 0.6
 _NOT_WORD: Final = re.compile(r"\W+")
