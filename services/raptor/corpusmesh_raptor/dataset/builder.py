@@ -16,7 +16,7 @@ from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy.publishing import dump_bitmap
 from corpusmesh_core.trees.keys import tree_fingerprint
 from corpusmesh_core.trees.reuse import OldNodes, left_out, plan_layer
-from corpusmesh_core.trees.settings import TreeMethod, TreeScope, TreeSettings
+from corpusmesh_core.trees.settings import TreeScope, TreeSettings
 from corpusmesh_core.trees.skeleton import Skeleton, SkeletonLayer
 from corpusmesh_core.trees.telling import (
     TreeProgress,
@@ -131,7 +131,7 @@ class TreeBuilder:
         self._old = old
         planter = Planter(self._stores, self._context, names, max_leaf_count=self._settings.max_leaf_count)
         planted = None
-        if old is not None and not is_full and self._is_current(old) and old.layers and self._can_update:
+        if old is not None and not is_full and self._is_current(old) and old.layers:
             planted = await planter.plant_changes(old, state.versions)
             if planted.changed_count > _MAX_CHANGED_SHARE * planted.skeleton.leaf_count:
                 planted = None
@@ -315,11 +315,6 @@ class TreeBuilder:
 
     def _reader(self, skeleton: Skeleton) -> TreeReader:
         return TreeReader(self._stores.index, self._context, skeleton.space_id)
-
-    @property
-    def _can_update(self) -> bool:
-        """Whether layers can be carried over: those of the mixture have no order."""
-        return self._tree_settings.method is not TreeMethod.MIXTURE
 
     def _is_current(self, skeleton: Skeleton) -> bool:
         """Tell whether a tree was made under the settings of now."""

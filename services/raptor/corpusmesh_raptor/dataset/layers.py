@@ -11,8 +11,9 @@ from corpusmesh_core.errors import CorpusMeshError
 from corpusmesh_core.ports.clustering import MAX_VECTORS_PER_CALL, SoftClusterer
 from corpusmesh_core.trees.clustering import asks_for_mixture, group_layer
 from corpusmesh_core.trees.regrouping import INSERTED, OldLayer, regroup
-from corpusmesh_core.trees.settings import TreeSettings
+from corpusmesh_core.trees.settings import TreeMethod, TreeSettings
 from corpusmesh_core.trees.skeleton import Skeleton, SkeletonLayer
+from corpusmesh_core.trees.soft_regrouping import regroup_softly
 from corpusmesh_core.trees.values import Vectors
 from corpusmesh_core.trees.watershed import neighbour_cosines
 from corpusmesh_raptor.dataset.drafts import Draft
@@ -84,7 +85,11 @@ class LayerCutter:
         if len(ground) <= 1:
             return None
         if not draft.is_full and self._old is not None and number <= len(self._old.layers):
-            return await self._carried_over(draft, ground, self._old, self._old.layers[number - 1])
+            layer = self._old.layers[number - 1]
+            if self._settings.method is not TreeMethod.MIXTURE:
+                return await self._carried_over(draft, ground, self._old, layer)
+            if (carried := await self._carried_softly(draft, ground, layer)) is not None:
+                return carried
         await ground.load(np.arange(len(ground)), draft.skeleton, number, self._reader, with_texts=False)
         soft = await self._softly(ground.vectors)
         grouping = await asyncio.to_thread(group_layer, ground.vectors, self._settings, cluster=soft)
@@ -100,6 +105,18 @@ class LayerCutter:
         before = OldLayer(starts, len(old.ground_keys(number)), layer.threshold)
         found = await asyncio.to_thread(regroup, before, draft.moved, cosines, self._settings)
         return Cut(found.clusters, cosines, layer.threshold, found.origins)
+
+    async def _carried_softly(self, draft: Draft, ground: Ground, layer: SkeletonLayer) -> Cut | None:
+        """Carry over clusters that share members; None where they do not hold any more."""
+        if len(ground) <= self._settings.small_layer_size:
+            return None
+        number = len(draft.skeleton.layers) + 1
+        await ground.load(np.arange(len(ground)), draft.skeleton, number, self._reader, with_texts=False)
+        clusters = [layer.children_of(node) for node in range(len(layer))]
+        found = await asyncio.to_thread(regroup_softly, clusters, draft.moved, ground.vectors, self._settings)
+        if found is None:
+            return None
+        return Cut(found.clusters, neighbour_cosines(ground.vectors), layer.threshold, found.origins)
 
     async def _cosines(self, draft: Draft, ground: Ground, old: Skeleton, layer: SkeletonLayer) -> NDArray[np.float32]:
         """Take the cosines of neighbours that are as they were from the tree before, and measure the others."""
