@@ -17,17 +17,18 @@ SAMPLE = Path(__file__).parent / "documents" / "CorpusMesh User Guide.pdf"
 SETTINGS = {"tree": {"scope": "file"}, "chunking": {"settings": {"max_tokens": 160}}}
 
 
-async def main(path: Path) -> None:
+async def main(name: str, content: bytes) -> None:
     """Upload a document to a new knowledge base that makes trees, and print the tree.
 
     Args:
-        path: The document.
+        name: Its file name.
+        content: Its bytes.
     """
     async with CorpusMeshClient(os.environ["CORPUSMESH_ENDPOINT"], api_key=os.environ["CORPUSMESH_API_KEY"]) as client:
         wanted = settings_from_plain(SETTINGS)
-        wanted.display_name = f"Tree of {path.name}"
+        wanted.display_name = f"Tree of {name}"
         base = await client.knowledge_bases.create(wanted)
-        item = UploadItem(display_name=path.name, content=path.read_bytes())
+        item = UploadItem(display_name=name, content=content)
         await client.runs.wait((await client.upload(base.name, [item])).run)
         document = await anext(aiter(client.documents.list(base.name)))
         tree = await client.trees.get(document_tree_name(document.name))
@@ -39,4 +40,5 @@ async def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else SAMPLE))
+    chosen = Path(sys.argv[1]) if len(sys.argv) > 1 else SAMPLE
+    asyncio.run(main(chosen.name, chosen.read_bytes()))
