@@ -145,6 +145,8 @@ def hurried(stub: StubChat, failpoint: str = "") -> dict[str, str]:
         "CORPUSMESH_CHAT__URL": stub.base_url,
         "CORPUSMESH_CHAT__MODEL": "stub",
         "CORPUSMESH_RAPTOR__SLICE_NODES": "8",
+        # Every eight nodes a task of their own.
+        "CORPUSMESH_RAPTOR__SLICE_SECONDS": "0.001",
         "CORPUSMESH_RAPTOR__UPDATE_QUIET_SECONDS": "1.5",
         "CORPUSMESH_RAPTOR__UPDATE_POLL_SECONDS": "0.3",
         "CORPUSMESH_FAILPOINT": failpoint,

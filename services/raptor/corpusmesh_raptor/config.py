@@ -41,3 +41,5 @@ class RaptorSettings(Section):
     """Tokens that a language model reads in a second of one call, that a plan expects where no build has told."""
     plan_written_tokens_per_second: float = Field(default=40.0, gt=0)
     """Tokens that a language model writes in a second of one call, that a plan expects where no build has told."""
+    slice_seconds: float = Field(default=45.0, gt=0)
+    """How long one task works on a knowledge base's tree before another one goes on, so that workers take turns."""

@@ -45,7 +45,6 @@ DRAFT: Final = "draft"
 """Payload of a task: whether the whole is built anew; without a look at the tree before; where the draft of the slice
 before lies."""
 RECORDS_MISSING: Final = frozenset({"TREE_RECORDS_MISSING", "TREE_RECORDS_INCOMPLETE"})
-_SLICE_SECONDS: Final = 45.0
 _MAX_DRAFT_BYTES: Final = 1 << 30
 _MAX_CHANGED_SHARE: Final = 0.5
 """Share of the leaves above which a change is no update any more."""
@@ -109,7 +108,7 @@ class TreeBuilder:
             if draft is None or not self._is_current(draft.skeleton):
                 begun = await self._begin(is_full=bool(payload.get(FULL)), is_fresh=bool(payload.get(FRESH)))
             else:
-                begun = await self._go_on(draft)
+                begun = await self._go_on(draft, is_fresh=bool(payload.get(FRESH)))
             return await self._build(*begun)
         except InternalError as error:
             if error.reason not in RECORDS_MISSING or self._old is None:
@@ -149,8 +148,8 @@ class TreeBuilder:
         self._cost.leaf_count = planted.skeleton.leaf_count
         return draft, LayerView.of_leaves(planted.skeleton, planted.ground)
 
-    async def _go_on(self, draft: Draft) -> tuple[Draft, LayerView]:
-        self._old = await self._read_old(draft.skeleton.space_id)
+    async def _go_on(self, draft: Draft, *, is_fresh: bool) -> tuple[Draft, LayerView]:
+        self._old = None if is_fresh else await self._read_old(draft.skeleton.space_id)
         await self._reader(draft.skeleton).refresh()
         view = LayerView.of_leaves(draft.skeleton, Ground(draft.skeleton.leaf_count, draft.dimension))
         for layer in draft.skeleton.layers:
@@ -202,7 +201,7 @@ class TreeBuilder:
                 await maker.make(draft, view, nodes, self._cost)
             draft.made_count += len(places)
             self._context.reach("after_index")
-            if draft.made_count < len(wanted) and monotonic() - self._began > _SLICE_SECONDS:
+            if draft.made_count < len(wanted) and monotonic() - self._began > self._settings.slice_seconds:
                 return False
         return True
 

@@ -105,12 +105,12 @@ class SweepTreeStage:
         if build.state is BuildState.DELETING:
             await self._objects.delete_prefix(prefix, timeout_seconds=context.remaining_seconds())
             return
-        needed = frozenset(build.artefacts.values())
-        living = await self._trees.living_runs(context.claim)
         found = [
-            info.key
-            async for info in self._objects.list_prefix(prefix, timeout_seconds=context.remaining_seconds())
-            if info.key not in needed and info.key[len(prefix) :].partition("/")[0] not in living
+            info.key async for info in self._objects.list_prefix(prefix, timeout_seconds=context.remaining_seconds())
         ]
+        # Read after the listing: a build that began since is not in it, one that has published since is named.
+        living = await self._trees.living_runs(context.claim)
+        needed = frozenset((await self._trees.of_claim(context.claim)).artefacts.values())
         for key in found:
-            await self._objects.delete(key)
+            if key not in needed and key[len(prefix) :].partition("/")[0] not in living:
+                await self._objects.delete(key)
