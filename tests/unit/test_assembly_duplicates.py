@@ -1,5 +1,7 @@
 """What counts as the same text, and what must not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from corpusmesh_core.assembly import (
     exact_duplicates,
     near_pairs,
 )
+from corpusmesh_core.records import RecordKind
 from tests.support.candidates import chunk, ids, ranked, reasons, unit
 
 SETTINGS = DuplicateSettings()
@@ -124,3 +127,10 @@ def test_a_chain_of_near_texts_does_not_swallow_what_is_far_from_the_best() -> N
     vectors = {"7-0": unit([1, 0]), "7-1": unit([1, 0.2]), "7-2": unit([1, 0.42])}
     found = confirmed_pairs([(0, 1, 0.95), (0, 2, 0.95), (1, 2, 0.95)], kept, vectors, SETTINGS)
     assert found == {1: 0}
+
+
+def test_a_summary_swallows_no_chunk_and_no_chunk_a_summary() -> None:
+    summary = ranked(replace(chunk(0, LONG), kind=RecordKind.TREE_NODE, layer=1), 0.9)
+    kept = [summary, ranked(chunk(1, LONG), 0.8), ranked(chunk(2, LONG), 0.7)]
+    assert exact_duplicates(kept) == {2: 1}
+    assert near_pairs(kept, SETTINGS, without={}) == [(1, 2, 1.0)]

@@ -81,6 +81,14 @@ def test_one_better_leaf_of_many_does_not_cover_a_node() -> None:
     assert names(settle_nodes(ranked, CollapseSettings(better_share=0.0))[0]) == ["c1", "c2"]
 
 
+def test_a_node_of_one_leaf_is_no_hit_beside_it() -> None:
+    settled, [step] = settle_nodes((node("n1", 0.9, "c1"), chunk("c1", 0.8)))
+    assert names(settled) == ["c1"]
+    assert step.led_to == ("c1",)
+    alone, _ = settle_nodes((node("n1", 0.9, "c1"), chunk("c2", 0.8)))
+    assert names(alone) == ["n1", "c2"]
+
+
 def test_of_two_nodes_that_stand_for_the_same_leaves_the_better_one_is_a_hit() -> None:
     ranked = (
         node("n2", 0.9, "c1 c2 c3", layer=2),

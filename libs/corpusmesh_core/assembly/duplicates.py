@@ -27,7 +27,8 @@ _NEGATION: Final = re.compile(
 _NAME: Final = re.compile(r"\b[A-Z]\w+")
 _ENDING_CHARACTERS: Final = 96
 _ENDING_LETTERS: Final = 16
-_UNREAD_KINDS: Final = frozenset({RecordKind.PAGE_IMAGE})
+_UNREAD_KINDS: Final = frozenset({RecordKind.PAGE_IMAGE, RecordKind.TREE_NODE})
+"""A summary that is one sentence of a chunk must not swallow it: the chunk is what is cited."""
 
 
 @dataclass(frozen=True, slots=True)

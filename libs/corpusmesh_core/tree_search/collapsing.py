@@ -85,10 +85,12 @@ def settle_nodes(
         leaves = sorted(place_of[link] for link in links if link in place_of)
         better = [kept[leaf].candidate.record.record_id for leaf in leaves if leaf < place]
         same = [other for other, theirs in taken if _overlaps(links, theirs, chosen.covered_share)]
-        is_covered = len(better) > chosen.better_share * len(links)
+        # A node of one leaf says what the leaf says.
+        is_covered = len(better) > chosen.better_share * len(links) or (len(links) == 1 and bool(leaves))
         if is_covered or same:
             gone[place] = COVERED_BY_LEAVES if is_covered else COVERED_BY_SUMMARY
-            steps.append(_step(item, NodeOutcome.COVERED, better if is_covered else same))
+            covering = better or [kept[leaf].candidate.record.record_id for leaf in leaves]
+            steps.append(_step(item, NodeOutcome.COVERED, covering if is_covered else same))
         else:
             taken.append((name, links))
             steps.append(_step(item, NodeOutcome.KEPT, [kept[leaf].candidate.record.record_id for leaf in leaves]))

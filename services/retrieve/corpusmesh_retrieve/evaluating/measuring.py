@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import evaluation_service_pb2 as pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
+from corpusmesh.type.v1 import place_pb2
+from corpusmesh_core.documents import Box
 from corpusmesh_core.errors import InternalError
 from corpusmesh_core.evaluation import (
     AnswerOutcome,
@@ -217,7 +219,7 @@ class Measurer:
         milliseconds = (time.perf_counter() - started) * 1000.0
         outcome = AnswerOutcome(
             text=summary.text,
-            cited=tuple(_found_hit(citation.hit) for citation in summary.citations),
+            cited=tuple(found_hit(citation.hit) for citation in summary.citations),
             abstained=summary.abstained,
             gold=question.gold,
             expected=question.answers,
@@ -322,10 +324,25 @@ def _patient(call: CallContext, seconds: float) -> CallContext:
 
 def _found(item: RankedCandidate) -> FoundText:
     record = item.candidate.record
-    pages = frozenset(page for page in (record.page, *(box.page for box in record.boxes)) if page)
-    return FoundText(record.record_id, record.document_id, record.text, pages)
+    return FoundText(record.record_id, record.document_id, record.text, _pages(record.layer, record.page, record.boxes))
 
 
-def _found_hit(hit: retrieval_pb.SearchHit) -> FoundText:
-    pages = frozenset(page for page in (hit.place.page, *(box.page for box in hit.place.boxes)) if page)
+def found_hit(hit: retrieval_pb.SearchHit) -> FoundText:
+    """Read a hit as an evaluation judges it.
+
+    Args:
+        hit: The hit.
+
+    Returns:
+        Its text, its document and its pages. A summary counts by the words that it quotes alone: what stands beneath it
+        was not found.
+    """
+    pages = _pages(hit.layer, hit.place.page, hit.place.boxes)
     return FoundText(hit.record_id, hit.document.rpartition("/")[2], hit.text, pages)
+
+
+def _pages(layer: int, first: int, boxes: Iterable[Box | place_pb2.Box]) -> frozenset[int]:
+    """Name the pages that a hit stands on: a summary on none, it is found by the words that it quotes alone."""
+    if layer:
+        return frozenset()
+    return frozenset(page for page in (first, *(box.page for box in boxes)) if page)
