@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from corpusmesh_core.answering.fences import draw_fence, fenced_block, header_text, visible_text
+from corpusmesh_core.citation.answer_filter import filter_answer
 from corpusmesh_core.citation.labels import defuse_markers
 from corpusmesh_core.citation.sentences import split_sentences
 from corpusmesh_core.citation.thought import LeadingThought
@@ -33,6 +34,11 @@ _THOUGHT: Final = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL 
 _OPEN_THOUGHT: Final = re.compile(r"</?(?:think|thinking|reasoning)>", re.IGNORECASE)
 _CODE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:\n?```|\Z)", re.DOTALL)
 _FENCE: Final = re.compile(r"DATA-[0-9a-f]{8,}|<<<|>>>|\bpassage \d+ of \d+\b")
+_CONTROL: Final = re.compile(
+    r"<\|\w|</?(?:tool_call|function)\b|\[/?INST\]|<</?SYS>>|\"(?:tool_calls|role|arguments)\"\s*:", re.IGNORECASE
+)
+"""What steers models and tools: no summary has it, but one by a model that obeys a passage."""
+_PROMPT_WORDS: Final = 8
 _PREAMBLE: Final = re.compile(
     r"\A\s*(?:(?:sure|certainly|of course|okay|ok|absolutely|here(?:['’]s| is| are)|below is|this is|the following is|"
     r"in summary|to summari[sz]e|好的|当然|可以|以下|下面|这是|根据|综上)[^\n:：]{0,120}[:：][*_ ]*\n*|"
@@ -167,12 +173,23 @@ def read_summary(answer: str, texts: Sequence[str], counter: TextTokenizer, *, m
         said = code.group(1)
     for _ in range(2):
         said = _PREAMBLE.sub("", said, count=1)
-    text = _plain(_CLOSING.sub("", said))
-    if not text or _FENCE.search(text) or (len(text) <= _MAX_REFUSAL_CHARACTERS and _REFUSAL.match(text)):
+    # A passage may have told the model to write an address that carries other passages out (EchoLeak).
+    text = _plain(filter_answer(_CLOSING.sub("", said), ())[0])
+    if not text or _FENCE.search(text) or _CONTROL.search(text) or _repeats_prompt(text, texts):
+        return None
+    if len(text) <= _MAX_REFUSAL_CHARACTERS and _REFUSAL.match(text):
         return None
     if not _is_written_like(text, texts):
         return None
     return _whole_sentences(text, counter, max_tokens)
+
+
+def _repeats_prompt(text: str, texts: Sequence[str]) -> bool:
+    """Tell whether a run of words is of the instructions, and of nothing that was to be summarized."""
+    said, known, order = (f" {' '.join(one.casefold().split())} " for one in (text, " ".join(texts), TREE_SUMMARY_V1))
+    words = said.split()
+    runs = (f" {' '.join(words[start : start + _PROMPT_WORDS])} " for start in range(len(words) - _PROMPT_WORDS + 1))
+    return any(run in order and run not in known for run in runs)
 
 
 def _plain(text: str) -> str:
