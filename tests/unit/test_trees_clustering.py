@@ -83,7 +83,7 @@ def test_a_layer_above_the_small_size_is_parted() -> None:
     vectors = np.random.default_rng(0).normal(size=(9, 16)).astype(np.float32)
     grouping = group_layer(vectors, SETTINGS)
     assert grouping is not None
-    assert len(grouping.clusters) == 4
+    assert len(grouping.clusters) == 3
 
 
 def test_topics_that_follow_one_another_are_the_clusters() -> None:

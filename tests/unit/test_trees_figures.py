@@ -31,9 +31,9 @@ def test_there_is_no_drift_right_after_a_full_build(count: int, seed: int) -> No
 
 
 def test_drift_counts_boundaries_that_are_missing_and_boundaries_that_are_too_many() -> None:
-    # Of ten pairs the three least alike are parted by a full build: before 1, 2 and 3.
-    cosines = np.array([0.1, 0.2, 0.3, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8], dtype=np.float32)
-    built, other = np.array([0, 1, 2, 3]), np.array([0, 1, 3, 7])
+    # Of ten pairs the three least alike are parted by a full build: before 2, 5 and 8.
+    cosines = np.array([0.8, 0.1, 0.8, 0.8, 0.2, 0.8, 0.8, 0.3, 0.8, 0.8], dtype=np.float32)
+    built, other = np.array([0, 2, 5, 8]), np.array([0, 2, 6, 8])
     assert layer_drift(built, cosines, SETTINGS) == 0
     assert layer_drift(other, cosines, SETTINGS) == 2
     assert drift([(other, cosines), (np.array([0]), cosines[:3])], SETTINGS) == pytest.approx(2 / 13)

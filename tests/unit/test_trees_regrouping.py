@@ -34,12 +34,12 @@ def step(
     return regroup(old, np.array(origins, dtype=np.int64), np.array(cosines, dtype=np.float32), tree)
 
 
-def inserted_at(place: int, links: Sequence[float]) -> Regrouping:
+def inserted_at(place: int, links: Sequence[float], *, tree: TreeSettings = SETTINGS) -> Regrouping:
     """Insert a run before an old place, linked to its neighbours and within itself by `links`; all else is unlike."""
     run = len(links) - 1
     cosines = [UNLIKE] * (9 + run)
     cosines[place - 1 : place - 1 + len(links)] = links
-    return step([*range(place), *[INSERTED] * run, *range(place, 10)], cosines)
+    return step([*range(place), *[INSERTED] * run, *range(place, 10)], cosines, tree=tree)
 
 
 def plain(regrouping: Regrouping) -> list[list[int]]:
@@ -60,9 +60,21 @@ def test_an_insertion_that_is_like_its_neighbours_joins_their_cluster() -> None:
 
 
 def test_an_insertion_that_fits_neither_side_splits_the_cluster_it_stands_in() -> None:
+    found = inserted_at(8, [UNLIKE, ALIKE, UNLIKE], tree=TreeSettings(clustering_threshold=0.5))
+    assert plain(found) == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9], [10, 11]]
+    assert found.origins.tolist() == [0, 1, 2, INSERTED, 2]
+
+
+def test_what_an_insertion_leaves_alone_joins_it_and_no_other_old_cluster() -> None:
     found = inserted_at(4, [UNLIKE, UNLIKE])
-    assert plain(found) == [[0, 1, 2], [3], [4], [5, 6], [7, 8, 9, 10]]
-    assert found.origins.tolist() == [0, 1, INSERTED, 1, 2]
+    assert plain(found) == [[0, 1, 2], [3, 4], [5, 6], [7, 8, 9, 10]]
+    assert found.origins.tolist() == [0, 1, 1, 2]
+    assert plain(inserted_at(4, [0.1, 0.2])) == plain(found), "the old child before it has no other judged gap"
+
+
+def test_a_lone_insertion_joins_the_side_that_is_more_alike() -> None:
+    assert plain(inserted_at(8, [0.2, 0.1])) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
+    assert plain(inserted_at(8, [0.1, 0.2])) == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9, 10]]
 
 
 def test_a_run_is_cut_by_the_threshold() -> None:
@@ -80,23 +92,27 @@ def test_an_insertion_before_the_first_and_after_the_last_is_judged_at_its_one_g
     first = step([INSERTED, *range(10)], [ALIKE] + [UNLIKE] * 9)
     assert plain(first) == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9, 10]]
     last = step([*range(10), INSERTED], [UNLIKE] * 10)
-    assert plain(last) == [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9], [10]]
-    assert last.origins.tolist() == [0, 1, 2, INSERTED]
+    assert plain(last) == [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9, 10]]
+    assert last.origins.tolist() == [0, 1, 2]
+    two = step([*range(10), INSERTED, INSERTED], [UNLIKE] * 10 + [ALIKE])
+    assert plain(two) == [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9], [10, 11]]
+    assert two.origins.tolist() == [0, 1, 2, INSERTED]
 
 
 def test_a_removed_child_leaves_and_its_neighbours_are_judged() -> None:
-    kept = [0, 1, 2, 3, 5, 6, 7, 8, 9]
-    assert plain(step(kept, [ALIKE] * 8)) == [[0, 1, 2], [3, 4], [5, 6, 7, 8]]
-    parted = step(kept, [UNLIKE] * 8)
-    assert plain(parted) == [[0, 1, 2], [3], [4], [5, 6, 7, 8]]
+    kept = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11]
+    old = {"starts": [0, 3, 9], "count": 12}
+    assert plain(step(kept, [ALIKE] * 10, **old)) == [[0, 1, 2], [3, 4, 5, 6, 7], [8, 9, 10]]
+    parted = step(kept, [UNLIKE] * 10, **old)
+    assert plain(parted) == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9, 10]]
     assert parted.origins.tolist() == [0, 1, 1, 2]
 
 
 def test_clusters_join_where_what_stood_between_them_is_removed_and_they_are_alike() -> None:
     kept = [0, 1, 4, 5, 6, 7, 8, 9, INSERTED]
     found = step(kept, [ALIKE] * 7 + [UNLIKE])
-    assert plain(found) == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
-    assert found.origins.tolist() == [0, 2, INSERTED]
+    assert plain(found) == [[0, 1, 2, 3], [4, 5, 6, 7, 8]]
+    assert found.origins.tolist() == [0, 2]
 
 
 def test_a_cluster_of_which_nothing_is_left_is_gone() -> None:
@@ -111,8 +127,8 @@ def test_parts_of_one_old_child_stay_together() -> None:
 
 
 def test_a_child_out_of_order_counts_as_inserted() -> None:
-    found = step([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0], [UNLIKE] * 10)
-    assert plain(found)[-1] == [10]
+    found = step([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1], [UNLIKE] * 10 + [ALIKE])
+    assert plain(found)[-1] == [10, 11]
     assert found.origins.tolist() == [0, 1, 2, INSERTED]
 
 

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from corpusmesh_core.trees.values import Vectors
 from corpusmesh_core.trees.watershed import (
     UNRELATED,
+    join_lone,
     layer_threshold,
     neighbour_cosines,
     split_oversized,
@@ -81,15 +82,40 @@ def test_memory_does_not_grow_with_the_vectors() -> None:
 
 
 def test_the_threshold_is_a_percentile_of_the_cosines_not_a_cosine() -> None:
-    cosines = cosines_of(*np.linspace(0.8, 0.9, 11))
+    cosines = cosines_of(*np.linspace(0.8, 0.9, 11)[[4, 0, 5, 6, 1, 7, 8, 2, 9, 10, 3]])
     assert layer_threshold(cosines, 0.3, 0.5) == pytest.approx(0.83, abs=1e-6)
-    assert watershed_starts(cosines, layer_threshold(cosines, 0.3, 0.5), 64).tolist() == [0, 1, 2, 3]
+    assert watershed_starts(cosines, layer_threshold(cosines, 0.3, 0.5), 64).tolist() == [0, 2, 5, 8]
 
 
 def test_the_threshold_is_pressed_until_clusters_are_no_more_than_the_ratio() -> None:
-    cosines = cosines_of(*np.linspace(0.1, 0.9, 9))
+    cosines = cosines_of(*np.linspace(0.1, 0.9, 9)[[3, 0, 4, 5, 1, 6, 7, 2, 8]])
     threshold = layer_threshold(cosines, 0.9, 0.4)
-    assert watershed_starts(cosines, threshold, 64).tolist() == [0, 1, 2, 3]
+    assert watershed_starts(cosines, threshold, 64).tolist() == [0, 2, 5, 8]
+
+
+def test_a_lone_node_joins_the_neighbour_that_is_more_alike() -> None:
+    assert watershed_starts(cosines_of(0.9, 0.2, 0.1, 0.9), 0.5, 64).tolist() == [0, 3]
+    assert watershed_starts(cosines_of(0.9, 0.1, 0.2, 0.9), 0.5, 64).tolist() == [0, 2]
+    assert watershed_starts(cosines_of(0.9, 0.2, 0.2, 0.9), 0.5, 64).tolist() == [0, 3]
+    assert watershed_starts(cosines_of(0.1, 0.9, 0.9, 0.1), 0.5, 64).tolist() == [0], "at both ends"
+
+
+def test_lone_nodes_that_stand_together_join_each_other() -> None:
+    assert watershed_starts(cosines_of(0.9, 0.1, 0.4, 0.2, 0.9), 0.5, 64).tolist() == [0, 2, 4]
+
+
+def test_a_lone_node_stays_alone_where_no_join_is_allowed() -> None:
+    parted = np.ones(2, dtype=bool)
+    join_lone(parted, cosines_of(0.2, 0.1), np.array([False, False]))
+    assert parted.tolist() == [True, True]
+    join_lone(parted, cosines_of(0.2, 0.1), np.array([False, True]))
+    assert parted.tolist() == [True, False]
+
+
+@given(cosine_lists, st.floats(-1, 1), st.integers(4, 64))
+def test_no_node_of_a_layer_is_alone(values: list[float], threshold: float, max_size: int) -> None:
+    starts = watershed_starts(cosines_of(*values), threshold, max_size)
+    assert np.diff(starts, append=len(values) + 1).min() >= min(2, len(values) + 1)
 
 
 def test_neighbours_as_alike_as_the_threshold_stay_together() -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from corpusmesh_core.trees.clustering import contiguous
 from corpusmesh_core.trees.settings import TreeSettings
-from corpusmesh_core.trees.watershed import split_oversized
+from corpusmesh_core.trees.watershed import join_lone, split_oversized
 
 INSERTED: Final = -1
 """Origin of what the old layer has nothing of."""
@@ -74,6 +74,8 @@ def regroup(
     - A layer of at most `small_layer_size` children is one cluster; one that outgrows it is judged anew at every gap.
     - Where clusters become more than a full build would make, those of the judged gaps that are most alike are closed;
       where they are too many for the ratio after removals, others too, and no more than needed.
+    - What is alone beside a judged gap joins the neighbour across it that is more alike, and no other: so that no more
+      old clusters change than those at the ends of what was inserted.
     - A cluster of more than `max_cluster_size` is cut at its weakest link.
 
     Args:
@@ -99,6 +101,7 @@ def regroup(
 
     judged = ~known
     judged[kept_apart] = False
+    join_lone(parted, cosines, judged)
     _close(parted, judged, cosines, _usual_clusters(count, settings))
     if _has_removals(origins, old.child_count):
         _close(parted, np.ones(count - 1, dtype=bool), cosines, _most_clusters(count, settings))
@@ -140,7 +143,10 @@ def _has_removals(origins: NDArray[np.int64], child_count: int) -> bool:
 
 def _usual_clusters(count: int, settings: TreeSettings) -> int:
     """Say how many clusters a full build gives, with some to spare."""
-    share = min(_SPARE_SHARE * settings.clustering_threshold, settings.clustering_ratio)
+    threshold = settings.clustering_threshold
+    # Of independent gaps so many stay open where what is alone joins a neighbour.
+    joined = threshold * (1 - threshold * (1 - threshold / 2))
+    share = min(_SPARE_SHARE * joined, settings.clustering_ratio)
     return min(int(share * count) + _SPARE, count - 1)
 
 

@@ -89,14 +89,42 @@ def watershed_starts(cosines: NDArray[np.float32], threshold: float, max_size: i
 
     Args:
         cosines: See `neighbour_cosines`; of n >= 1 nodes.
-        threshold: Neighbours whose cosine is beneath it are parted.
+        threshold: Neighbours whose cosine is beneath it are parted; what is then alone is joined, see `join_lone`.
         max_size: Most nodes of a cluster, at least 4; larger ones are cut further, see `split_oversized`.
 
     Returns:
         First place of each cluster, ascending; the first is 0.
     """
-    parted = np.flatnonzero(cosines < np.float32(threshold)) + 1
-    return split_oversized(np.concatenate(([0], parted)), cosines, max_size)
+    parted = cosines < np.float32(threshold)
+    join_lone(parted, cosines, np.ones(len(cosines), dtype=bool))
+    return split_oversized(np.concatenate(([0], np.flatnonzero(parted) + 1)), cosines, max_size)
+
+
+def join_lone(parted: NDArray[np.bool_], cosines: NDArray[np.float32], closable: NDArray[np.bool_]) -> None:
+    """Join each node that is a cluster of its own with the neighbour that is more alike.
+
+    The percentile of the seed leaves every fourth to seventh node alone, with a summary of itself: 38 % of the nodes of
+    documents of 50 passages, 66 % of those of a knowledge base of 5,183. They say nothing that the node beneath does
+    not say, and each is a call of a language model. Joined, there are 0.29 nodes for each leaf instead of 0.46, and
+    what is found stays the same or gets better (bench/tree_study.py, ADR-0012).
+
+    Args:
+        parted: Which neighbours are parted, shape (n - 1,); changed in place.
+        cosines: How alike they are, shape (n - 1,).
+        closable: Between which a join is allowed, shape (n - 1,).
+    """
+    last = len(parted)
+    if not last:
+        return
+    edges = np.concatenate(([True], parted, [True]))
+    for node in np.flatnonzero(edges[:-1] & edges[1:]).tolist():
+        # The one before may have joined it meanwhile.
+        if (node > 0 and not parted[node - 1]) or (node < last and not parted[node]):
+            continue
+        left = float(cosines[node - 1]) if node > 0 and closable[node - 1] else -np.inf
+        right = float(cosines[node]) if node < last and closable[node] else -np.inf
+        if left > -np.inf or right > -np.inf:
+            parted[node - 1 if left >= right else node] = False
 
 
 def split_oversized(starts: NDArray[np.int64], cosines: NDArray[np.float32], max_size: int) -> NDArray[np.int64]:
