@@ -179,6 +179,70 @@ def test_cancelled_sync_ends_without_a_clean_up() -> None:
     assert (stopped.run.state, stopped.run.open_task_count, stopped.effects) == (RunState.CANCELLED, 0, ())
 
 
+def begin_tree(kind: RunKind = RunKind.TREE) -> tuple[Run, Task]:
+    run = Run("tree", kind, RunState.PENDING, Lane.BULK)
+    decision = machine.extend(run, [()], payload={"full": ""})
+    [effect] = decision.effects
+    assert isinstance(effect, Dispatch)
+    return decision.run, effect.task
+
+
+def done(run: Run, task: Task, advance: Advance | None = None) -> tuple[Run, list[Task]]:
+    """Claim a task and complete it; the run and the tasks that follow."""
+    run, task = claimed(run, task, now_seconds=task.not_before_seconds)
+    decision = machine.complete(
+        run, task, epoch=task.epoch, failures=[], now_seconds=task.not_before_seconds, policy=POLICY, advance=advance
+    )
+    assert decision.verdict is Verdict.COMMITTED
+    return decision.run, [effect.task for effect in decision.effects if isinstance(effect, Dispatch)]
+
+
+def test_build_goes_on_is_swept_and_does_not_wait_for_the_second_look() -> None:
+    run, [following] = done(*begin_tree(), Advance({"draft": "key"}, goes_on=True))
+    assert (following.stage, following.payload) == (Stage.BUILD_TREE, {"draft": "key"})
+    run, [sweep] = done(run, following)
+    assert (sweep.stage, run.state, run.open_task_count) == (Stage.SWEEP_TREE, RunState.RUNNING, 1)
+    run, [late] = done(run, sweep, Advance({"late": "x"}, goes_on=True, is_late=True))
+    assert (run.state, run.open_task_count) == (RunState.SUCCEEDED, 0)
+    assert late.not_before_seconds == POLICY.verify_delay_seconds
+    run, more = done(run, late, Advance({"late": "x"}, goes_on=True))
+    assert (run.state, [task.not_before_seconds for task in more]) == (RunState.SUCCEEDED, [0.0])
+    assert done(run, more[0]) == (replace(run, sequence=run.sequence + 1, passed=run.passed), [])
+
+
+def test_cancelled_build_is_swept_before_its_run_ends_and_a_published_one_is_not_cancelled() -> None:
+    run, task = claimed(*begin_tree())
+    run = machine.request_cancel(run, pending_task_count=0).run
+    cancelled = machine.complete(run, task, epoch=task.epoch, failures=[], now_seconds=0, policy=POLICY)
+    assert (cancelled.verdict, cancelled.run.state) == (Verdict.CANCELLED, RunState.CANCELLING)
+    [effect] = cancelled.effects
+    assert isinstance(effect, Dispatch)
+    ended, _ = done(cancelled.run, effect.task)
+    assert ended.state is RunState.CANCELLED
+
+    run, _ = done(*begin_tree())
+    assert machine.request_cancel(run, pending_task_count=0).verdict is Verdict.OBSOLETE
+
+
+def test_build_that_is_given_up_is_swept_and_a_sweep_that_is_given_up_fails_no_build() -> None:
+    failure = TaskFailure(FailureKind.PERMANENT, "TREE_TOO_LARGE", "it is too large")
+    run, task = claimed(*begin_tree())
+    failed = machine.fail(run, task, epoch=task.epoch, failure=failure, now_seconds=0, policy=POLICY)
+    [sweep] = [effect.task for effect in failed.effects if isinstance(effect, Dispatch)]
+    assert (sweep.stage, failed.run.state) == (Stage.SWEEP_TREE, RunState.RUNNING)
+    assert machine.request_cancel(failed.run, pending_task_count=0).verdict is Verdict.OBSOLETE
+    ended, _ = done(failed.run, sweep)
+    assert (ended.state, ended.error_reason) == (RunState.FAILED, "TREE_TOO_LARGE")
+
+    run, [sweep] = done(*begin_tree())
+    run, task = claimed(run, sweep)
+    given_up = machine.fail(run, task, epoch=task.epoch, failure=failure, now_seconds=0, policy=POLICY)
+    assert (given_up.run.state, given_up.run.error_reason) == (RunState.SUCCEEDED, "")
+    run, task = claimed(*begin_tree(RunKind.TREE_REMOVAL))
+    given_up = machine.fail(run, task, epoch=task.epoch, failure=failure, now_seconds=0, policy=POLICY)
+    assert given_up.run.state is RunState.FAILED, "a removal is nothing but its sweep"
+
+
 def test_ended_run_cannot_be_cancelled_or_extended() -> None:
     run = Run("r", RunKind.INGEST, RunState.SUCCEEDED, Lane.BULK, part_count=1, batch_count=1)
     assert machine.request_cancel(run, pending_task_count=0).verdict is Verdict.OBSOLETE
