@@ -188,3 +188,11 @@ def test_nothing_to_follow_leaves_the_order() -> None:
 def test_follow_ups_of_a_model_are_read_strictly(answer: object, expected: tuple[str, ...] | None) -> None:
     assert read_follow_ups("Who is it?")(answer) == expected
     assert expected is None or len(expected) <= MAX_FOLLOW_UPS
+
+
+def test_summary_with_the_title_of_a_document_is_not_what_a_name_means() -> None:
+    node = _hit(("node", "Diane Warren", "Warren in short."), 0.4)
+    record = replace(node.candidate.record, kind=RecordKind.TREE_NODE, layer=1)
+    node = replace(node, candidate=replace(node.candidate, record=record))
+    ranked = [_hit(("other", "Other", "nothing"), 0.5), node, _hit(_AUTHOR, 0.3)]
+    assert _follow("When was Diane Warren born?", ranked, []) == ["author", "other", "node"]
