@@ -260,18 +260,8 @@ class TreeBuilder:
         claim = self._context.claim
         gone = await self._gone_leaves(draft.skeleton)
         skeleton = finished(draft, self._old, gone)
-        await reader.refresh()
         nodes = BitMap(skeleton.ordinals.tolist())
-        held = await self._stores.index.count(
-            claim.tenant_id,
-            skeleton.space_id,
-            RecordSelection(publishers=[Ordinal(ordinal) for ordinal in nodes]),
-            timeout_seconds=self._context.remaining_seconds(),
-        )
-        if held != len(nodes):
-            raise InternalError(
-                "TREE_RECORDS_INCOMPLETE", "the index does not hold all nodes", expected=len(nodes), found=held
-            )
+        await self._check(skeleton, nodes, reader)
         self._settle_time()
         figures = describe(skeleton, self._tree_settings, add_costs(draft.cost, self._cost))
         key = await write_skeleton(
@@ -293,6 +283,22 @@ class TreeBuilder:
                 figures=figures_values(figures),
             )
         )
+
+    async def _check(self, skeleton: Skeleton, nodes: BitMap, reader: TreeReader) -> None:
+        """See to it that the index holds every node."""
+        if not nodes:
+            return
+        await reader.refresh()
+        held = await self._stores.index.count(
+            self._context.claim.tenant_id,
+            skeleton.space_id,
+            RecordSelection(publishers=[Ordinal(ordinal) for ordinal in nodes]),
+            timeout_seconds=self._context.remaining_seconds(),
+        )
+        if held != len(nodes):
+            raise InternalError(
+                "TREE_RECORDS_INCOMPLETE", "the index does not hold all nodes", expected=len(nodes), found=held
+            )
 
     async def _gone_leaves(self, skeleton: Skeleton) -> NDArray[np.bool_]:
         """Tell which leaves are of versions that were deleted since the build began."""

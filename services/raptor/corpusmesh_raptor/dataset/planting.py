@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import ConflictError, FailedPreconditionError
-from corpusmesh_core.ports.index import RecallRequest
+from corpusmesh_core.ports.index import MAX_REQUESTS, RecallRequest
 from corpusmesh_core.records import RecordKind
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_core.text import QueryTerms
@@ -188,25 +188,26 @@ class Planter:
         visibility = Visibility.of("build", kept, max(kept, default=0) + 1)
         only = build_filter(visibility, (RecordKind.CHUNK,))
         found: dict[int, list[tuple[int, float]]] = {}
-        for version, entry in new.items():
-            centroid = _centroid(entry.vectors)
-            if not len(entry.leaves) or not kept or not centroid.any():
-                continue
-            request = RecallRequest(
-                terms=QueryTerms((), ()),
-                query_vector=centroid,
-                visibility=only,
-                knowledge_base_ids=(claim.knowledge_base_id,),
-                window=_NEIGHBOURS,
-                other_script_window=0,
+        centroids = {version: _centroid(entry.vectors) for version, entry in new.items() if len(entry.leaves)}
+        asked = [version for version, centroid in centroids.items() if kept and centroid.any()]
+        for start in range(0, len(asked), MAX_REQUESTS):
+            batch = asked[start : start + MAX_REQUESTS]
+            requests = [
+                RecallRequest(
+                    terms=QueryTerms((), ()),
+                    query_vector=centroids[version],
+                    visibility=only,
+                    knowledge_base_ids=(claim.knowledge_base_id,),
+                    window=_NEIGHBOURS,
+                    other_script_window=0,
+                )
+                for version in batch
+            ]
+            answers = await self._stores.index.search(
+                claim.tenant_id, self._names.space_id, requests, timeout_seconds=self._context.remaining_seconds()
             )
-            [answer] = await self._stores.index.search(
-                claim.tenant_id,
-                self._names.space_id,
-                [request],
-                timeout_seconds=self._context.remaining_seconds(),
-            )
-            found[version] = [(int(item.record.publisher), item.cosine or 0.0) for item in answer.items]
+            for version, answer in zip(batch, answers, strict=True):
+                found[version] = [(int(item.record.publisher), item.cosine or 0.0) for item in answer.items]
         return found
 
 
