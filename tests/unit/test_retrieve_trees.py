@@ -127,8 +127,17 @@ class Bench:
         )
         self.call = CallContext(Identity("acme", "ann", Role.VIEWER, Scope.READ), "r-1", time.monotonic() + 60.0)
 
-    async def search(self, query: str, mode: TreeMode = TreeMode.COLLAPSED, **tree: int) -> SearchOutcome:
-        plan = RetrievalPlan(tree=TreePlan(mode=mode, **tree))
+    async def search(
+        self,
+        query: str,
+        mode: TreeMode = TreeMode.COLLAPSED,
+        *,
+        kinds: tuple[RecordKind, ...] = (RecordKind.CHUNK,),
+        page_size: int = 10,
+        **tree: int,
+    ) -> SearchOutcome:
+        window = max(64, page_size)
+        plan = RetrievalPlan(tree=TreePlan(mode=mode, **tree), kinds=kinds, page_size=page_size, window=window)
         request = SearchRequest(("kb",), query, lambda _: plan, session=cast("Any", None))
         return await self._searcher.search(self.call, request)
 
@@ -247,6 +256,16 @@ async def test_nodes_without_links_are_followed_to_their_chunks() -> None:
     )
     outcome = await bench.search("ferries white noon")
     assert [leaf.record_id for leaf in outcome.leaves["20-tree_node-top"]] == ["1-0", "2-0"]
+
+
+async def test_every_summary_of_a_large_page_names_some_leaves() -> None:
+    leaves = " ".join(record.record_id for record in _CHUNKS[:4])
+    nodes = [node(f"1-tree_node-{number:02}", "rivers", leaves=leaves, document="d1") for number in range(70)]
+    bench = Bench([*_CHUNKS, *nodes])
+    outcome = await bench.search("rivers", kinds=(RecordKind.TREE_NODE,), page_size=70)
+    assert len(_ids(outcome)) == 70
+    assert {len(outcome.leaves[name]) for name in _ids(outcome)} == {4}
+    assert max(len(requests) for requests in bench.index.calls) <= 32
 
 
 async def test_a_citation_of_a_summary_opens_where_the_sentence_stands() -> None:

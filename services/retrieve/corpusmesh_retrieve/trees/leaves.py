@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from corpusmesh_core.ports.index import MAX_WINDOW, RecallRequest, RecordIndex
+from corpusmesh_core.ports.index import MAX_REQUESTS, MAX_WINDOW, Candidates, RecallRequest, RecordIndex
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.text import analyze_query
@@ -16,8 +16,9 @@ from corpusmesh_runtime.context import CallContext
 
 MAX_LEAVES = 50
 """Chunks that are named of one node."""
-_MAX_NODES = 32
-"""Nodes whose chunks are read: index requests of one round trip."""
+_MAX_READ = 1_600
+"""Chunks that are read for one page of hits; where it holds many nodes, fewer are named of each."""
+_LEAST_LEAVES = 5
 _MAX_STEPS_DOWN = 8
 """Layers through which a node without links is followed; only those of more than a thousand chunks have none."""
 _MAX_SECONDS = 3.0
@@ -44,7 +45,7 @@ class LeafStage:
 
     async def run(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
         """Read the chunks that the words of each node stand in most; see `Stage`."""
-        nodes = [item for item in _page(outcome) if is_node(item)][:_MAX_NODES]
+        nodes = [item for item in _page(outcome) if is_node(item)]
         links = await self._links(call, outcome, nodes)
         for view in outcome.views:
             own = [item.candidate.record for item in nodes if space_of(outcome, item.candidate.record) == view.space_id]
@@ -60,22 +61,26 @@ class LeafStage:
             return {}
         visibility = build_filter(view.visibility, (RecordKind.CHUNK,))
         terms = await asyncio.to_thread(lambda: [analyze_query(node.text) for node in wanted])
-        found = await self._index.search(
-            call.identity.tenant_id,
-            view.space_id,
-            [
-                RecallRequest(
-                    terms=own,
-                    query_vector=None,
-                    visibility=visibility,
-                    knowledge_base_ids=view.knowledge_base_ids,
-                    record_ids=tuple(links[node.record_id])[:MAX_WINDOW],
-                    given_count=MAX_LEAVES,
-                )
-                for node, own in zip(wanted, terms, strict=True)
-            ],
-            timeout_seconds=_seconds(call),
-        )
+        count = min(MAX_LEAVES, max(_LEAST_LEAVES, _MAX_READ // len(wanted)))
+        requests = [
+            RecallRequest(
+                terms=own,
+                query_vector=None,
+                visibility=visibility,
+                knowledge_base_ids=view.knowledge_base_ids,
+                record_ids=tuple(links[node.record_id])[:MAX_WINDOW],
+                given_count=count,
+            )
+            for node, own in zip(wanted, terms, strict=True)
+        ]
+        found: list[Candidates] = []
+        for start in range(0, len(requests), MAX_REQUESTS):
+            found += await self._index.search(
+                call.identity.tenant_id,
+                view.space_id,
+                requests[start : start + MAX_REQUESTS],
+                timeout_seconds=_seconds(call),
+            )
         return {
             node.record_id: tuple(item.record for item in candidates.items)
             for node, candidates in zip(wanted, found, strict=True)
