@@ -198,6 +198,36 @@ async def test_cancelled_build_leaves_the_tree_as_it_was_and_nothing_behind(mesh
         assert any(node.attributes.get(FALLBACK) for node in tree.by_id.values())
 
 
+async def test_document_that_is_deleted_while_a_tree_is_built_is_in_no_node_of_it(
+    mesh: MeshHarness, chat: StubChat
+) -> None:
+    tenant = await mesh.tenant()
+    chat.behaviours = [Say(SUMMARY, pause_seconds=0.15)]
+    async with mesh.client(tenant.owner_key) as client:
+        base = await tree_base(client, summaries="llm")
+        await ingest_texts(client, base, {f"{subject}.md": handbook(subject) for subject in SUBJECTS})
+        documents = {item.display_name: item async for item in client.documents.list(base)}
+        started = await client.trees.build(base)
+
+        async def has_written() -> bool:
+            return bool((await nodes_in_index(mesh, tenant.tenant_id, client, base)).by_id)
+
+        await until(has_written, "the first nodes are written")
+        doomed = documents["payroll.md"].name
+        await client.runs.wait(await client.documents.delete(doomed))
+        run = await client.runs.wait(started.run)
+        assert run.state == run_pb.Run.STATE_SUCCEEDED
+        assert (await client.documents.verify_purge(doomed)).purged
+        tree = await shown_nodes(mesh, tenant.tenant_id, client, base)
+        assert len({source for node in tree.by_id.values() for source in node.sources}) == len(SUBJECTS) - 1
+        chat.behaviours = [Say(SUMMARY)]
+        await build(client, base)
+        tree = await shown_nodes(mesh, tenant.tenant_id, client, base)
+        [top] = tree.layer(tree.height).values()
+        assert len(top.sources) == len(SUBJECTS) - 1
+        await only_shown_is_left(mesh, tenant.tenant_id, client, base)
+
+
 async def test_process_killed_at_any_point_of_a_build_costs_nothing(mesh: MeshHarness, chat: StubChat) -> None:
     tenant = await mesh.tenant()
     async with mesh.client(tenant.owner_key) as client:

@@ -1,5 +1,6 @@
 """Trees of knowledge bases: their rows, the ordinals of their nodes, and the runs that build them."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 import asyncpg
@@ -26,7 +27,7 @@ from corpusmesh_adapters.postgres.publishing import lock_current
 from corpusmesh_adapters.postgres.rows import new_id
 from corpusmesh_adapters.postgres.run_creation import RunOrder, WorkLimits, check_backlog, find_run
 from corpusmesh_adapters.postgres.runs import cancel_run
-from corpusmesh_core.errors import ConflictError, NotFoundError, OverloadedError
+from corpusmesh_core.errors import ConflictError, InvalidArgumentError, NotFoundError, OverloadedError
 from corpusmesh_core.orchestration.transitions import holds, must_stop
 from corpusmesh_core.orchestration.values import RunKind
 from corpusmesh_core.ports.trees import DATASET_TREE, BuildRow, BuildState, PublishedState, TreeOrder
@@ -166,7 +167,9 @@ class PostgresTreeStore:
             due = await connection.fetch(_DUE, DATASET_TREE, list(LIVING_RUN), quiet_seconds, limit)
         count = 0
         for row in due:
-            count += await self._start_if_due(row["tenant_id"], row["knowledge_base_id"], row["build_run_id"] or "")
+            # What is wrong with one, or was changed by somebody else meanwhile, does not hold up the others.
+            with contextlib.suppress(InvalidArgumentError, NotFoundError, OverloadedError):
+                count += await self._start_if_due(row["tenant_id"], row["knowledge_base_id"], row["build_run_id"] or "")
         return count
 
     async def _start_if_due(self, tenant_id: str, knowledge_base_id: str, run_id: str) -> int:
@@ -211,11 +214,7 @@ class PostgresTreeStore:
             )
             return 0
         full = row is not None and row["figures"].get("wants_full_build") is True
-        try:
-            return int(await self._start(connection, identity, knowledge_base_id, TreeOrder(full=full)))
-        except OverloadedError:
-            # It is due the next time, too.
-            return 0
+        return int(await self._start(connection, identity, knowledge_base_id, TreeOrder(full=full)))
 
     async def cancel(self, identity: Identity, knowledge_base_id: str) -> BuildRow:
         """See `TreeStore`.
