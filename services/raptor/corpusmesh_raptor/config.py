@@ -29,7 +29,7 @@ class RaptorSettings(Section):
     """How often trees that should follow are looked for."""
     slice_nodes: int = Field(default=256, ge=1)
     """Nodes of a knowledge base's tree that are made before they are written and progress is told."""
-    plan_max_leaves: int = Field(default=20_000, ge=100)
+    plan_max_leaves: int = Field(default=50_000, ge=100)
     """Chunks that a plan reads; of more, whole documents taken evenly over all, and what those cost is projected."""
     plan_milliseconds_per_leaf: float = Field(default=1.0, gt=0)
     """Milliseconds of work on each chunk of a tree that a plan expects where no build has told."""
