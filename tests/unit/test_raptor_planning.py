@@ -207,6 +207,13 @@ def replace_time(found: pb.PlanTreeResponse) -> pb.PlanTreeResponse:
     return copy
 
 
+async def test_a_build_that_is_under_way_is_not_planned_again() -> None:
+    mesh = shelf(3)
+    for _ in range(2):
+        await mesh.handlers().BuildTree(pb.BuildTreeRequest(parent=PARENT), CONTEXT)
+    assert [bool(order.plan) for order in mesh.orders] == [True, False]
+
+
 async def test_a_build_keeps_its_plan() -> None:
     mesh = shelf(6)
     await mesh.handlers().BuildTree(pb.BuildTreeRequest(parent=PARENT), CONTEXT)

@@ -25,6 +25,7 @@ from corpusmesh_runtime.tracing import outgoing_headers
 from corpusmesh_runtime.version_runs import VersionRuns
 
 _MAX_DOCUMENTS = 1000
+_MAX_REMADE_DOCUMENTS = 20_000
 _PLAN_SECONDS = 20.0
 _log = get_logger(__name__)
 
@@ -108,8 +109,11 @@ class TreeBuilder:
         call = require_call()
         view = await self._viewer.look(knowledge_base.knowledge_base_id)
         everything = await self._stores.trees.published(call.identity.tenant_id, knowledge_base.knowledge_base_id)
-        versions = await self._rows(everything.versions)
-        plan = await self._plan_or_none(view, versions, settings, full=request.full)
+        plan: Plan | None = None
+        if view.row is None or not view.row.is_building:
+            # Where one is under way it is given again, with the plan that it has.
+            versions = await self._rows(everything.versions)
+            plan = await self._plan_or_none(view, versions, settings, full=request.full)
         row, _ = await self._stores.trees.start_build(
             call.identity,
             knowledge_base.knowledge_base_id,
@@ -133,7 +137,7 @@ class TreeBuilder:
         versions = await self._versions(view, knowledge_base, settings, request.documents, full=request.full)
         started = await self._remade.remake(
             knowledge_base,
-            sorted({version.document_id for version in versions}),
+            sorted({version.document_id for version in versions})[:_MAX_REMADE_DOCUMENTS],
             request_id=request.request_id,
         )
         if not started.run_id:
