@@ -27,7 +27,7 @@ from corpusmesh_core.trees.telling import (
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.dataset.drafts import Draft, pack_draft, unpack_draft
-from corpusmesh_raptor.dataset.finishing import add_costs, describe, finished, leave_out
+from corpusmesh_raptor.dataset.finishing import add_costs, describe, finished, leave_out, with_lost_spending
 from corpusmesh_raptor.dataset.ground import Ground, TreeReader
 from corpusmesh_raptor.dataset.layers import LayerCutter
 from corpusmesh_raptor.dataset.nodes import LayerView, NodeMaker
@@ -98,29 +98,27 @@ class TreeBuilder:
         payload = self._context.claim.payload
         try:
             draft = await self._read_draft(payload.get(DRAFT, ""))
+            told = progress_of(self._row.progress).cost
+            spent = with_lost_spending(draft.cost if draft is not None else TreeCost(), told)
             self._session = self._summarizer.open(
                 tenant_id=self._context.claim.tenant_id,
                 run_id=self._context.claim.run_id,
                 settings=self._tree_settings,
                 cost=self._cost,
-                spent=self._spent(draft),
+                spent=spent,
             )
             if draft is None or not self._is_current(draft.skeleton):
                 begun = await self._begin(is_full=bool(payload.get(FULL)), is_fresh=bool(payload.get(FRESH)))
+                begun[0].cost = with_lost_spending(TreeCost(), spent)
             else:
                 begun = await self._go_on(draft, is_fresh=bool(payload.get(FRESH)))
+                begun[0].cost = spent
             return await self._build(*begun)
         except InternalError as error:
             if error.reason not in RECORDS_MISSING or self._old is None:
                 raise
             # What the tree before has left is not what it says. Without it nothing of it can be wrong.
             return StageOutcome(goes_on=True, payload={FULL: "1", FRESH: "1"})
-
-    def _spent(self, draft: Draft | None) -> TreeCost:
-        """Tell what the build has cost so far, attempts that have died included: they have told it as progress."""
-        told = progress_of(self._row.progress).cost
-        before = draft.cost if draft is not None else TreeCost()
-        return told if told.model_call_count > before.model_call_count else before
 
     async def _begin(self, *, is_full: bool, is_fresh: bool) -> tuple[Draft, LayerView]:
         claim = self._context.claim
@@ -188,8 +186,9 @@ class TreeBuilder:
     async def _make_nodes(self, draft: Draft, view: LayerView, maker: NodeMaker) -> bool:
         """Make the nodes of the last layer; False if the time of a task is over before."""
         wanted = draft.wanted
-        while draft.made_count < len(wanted):
+        if draft.made_count < len(wanted):
             await self._tell(draft, len(wanted))
+        while draft.made_count < len(wanted):
             places = wanted[draft.made_count : draft.made_count + self._settings.slice_nodes]
             # What is written less than a purge's second look after its document was deleted, that look removes.
             gone = await self._gone_leaves(draft.skeleton)
@@ -200,6 +199,7 @@ class TreeBuilder:
             if nodes:
                 await maker.make(draft, view, nodes, self._cost)
             draft.made_count += len(places)
+            await self._tell(draft, len(wanted))
             self._context.reach("after_index")
             if draft.made_count < len(wanted) and monotonic() - self._began > self._settings.slice_seconds:
                 return False

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,3 +88,29 @@ def add_costs(first: TreeCost, second: TreeCost) -> TreeCost:
         if entry.name != "stepped_down_reason"
     }
     return TreeCost(**values, stepped_down_reason=second.stepped_down_reason or first.stepped_down_reason)
+
+
+_SPENDING: Final = (
+    "model_call_count",
+    "input_token_count",
+    "output_token_count",
+    "failed_call_count",
+    "embedded_text_count",
+    "embedded_token_count",
+    "duration_seconds",
+)
+
+
+def with_lost_spending(before: TreeCost, told: TreeCost) -> TreeCost:
+    """Add what attempts that died have spent: it is lost with them, and paid all the same.
+
+    Args:
+        before: What the slices before have cost.
+        told: What the build has told of its cost, that of attempts which died included.
+
+    Returns:
+        The former with the latter's spending; what was made of it is not there, and not counted.
+    """
+    values = {name: max(getattr(before, name), getattr(told, name)) for name in _SPENDING}
+    reason = before.stepped_down_reason or told.stepped_down_reason
+    return replace(before, **values, stepped_down_reason=reason)
