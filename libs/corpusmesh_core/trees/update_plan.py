@@ -2,8 +2,8 @@
 
 Of what changed the vectors are known; between things that stay the tree's shape says how alike they are. Only where
 something new stands beside something old nobody knows without the index: those are taken to belong together, so that a
-plan tells rather more nodes than are made (of 200 documents, twenty new ones: 89 planned, 77 made). Where a new document
-goes is decided by the index too; here they are spread evenly over the tree.
+plan tells rather more nodes than are made (of 200 documents, twenty new ones: 89 planned, 77 made). Where new documents
+go is decided by the index too; here they are spread evenly over the tree.
 """
 
 from collections.abc import Mapping, Sequence
