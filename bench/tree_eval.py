@@ -47,6 +47,8 @@ BEGIN, END = "<!-- measured by make eval-trees: begin -->", "<!-- measured by ma
 BUDGETS = (1_000, 2_000, 4_000)
 MODES = ("off", "collapsed", "traversal", "hierarchical")
 SCOPES = ("file", "dataset")
+PREFIX = "tree"
+"""Of the identifiers of knowledge bases."""
 SINGLE = ("scifact", "popqa", "zh", "xling")
 MAX_LOSS_POINTS = 0.5
 _MARK = "¶"
@@ -101,14 +103,15 @@ class Judge:
         own = " | ".join(text for text, hit in zip(texts, taken, strict=True) if not hit.layer)
         said = " | ".join(texts)
         gold = [self._sentences[key] for key in question.gold]
-        # About four characters a token: what the budget has room for at most.
+        # What the budget has room for at most, by the characters of a token in these hits.
+        characters = budget * sum(map(len, texts)) / max(1, sum(hit.token_count for hit in taken))
         sizes = sorted(sum(map(len, sentences)) for sentences in gold)
-        possible = max(1, int(np.searchsorted(np.cumsum(sizes), 4.5 * budget, side="right")))
+        possible = max(1, int(np.searchsorted(np.cumsum(sizes), characters, side="right")))
         held = sum(_share(sentences, own) >= _HELD for sentences in gold)
         facts = [plain(fact) for fact in question.facts if plain(fact)]
         return Score(
             min(1.0, held / possible),
-            min(1.0, sum(_share(s, said) * sum(map(len, s)) for s in gold) / min(sum(sizes), 4.5 * budget)),
+            min(1.0, sum(_share(s, said) * sum(map(len, s)) for s in gold) / max(1, min(sum(sizes), characters))),
             sum(fact in said for fact in facts) / len(facts) if facts else None,
             self._ndcg(gold, [text if not hit.layer else "" for text, hit in zip(texts, taken, strict=True)]),
         )
@@ -142,7 +145,7 @@ def _item_of(document: LongDocument) -> UploadItem:
 
 async def knowledge_base_of(client: CorpusMeshClient, made: TreeSet, scope: str) -> tuple[str, float]:
     """Find or make the knowledge base of a set with trees of one scope; seconds that ingest and build took."""
-    name = f"tree-{scope}-{made.name}"
+    name = f"{PREFIX}-{scope}-{made.name}".replace("_", "-")
     chunking = {} if any(d.path for d in made.documents) else {"exact_delimiters": [_MARK], "max_tokens": 510}
     try:
         return (await client.knowledge_bases.get(f"knowledgeBases/{name}")).name, 0.0

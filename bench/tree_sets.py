@@ -103,7 +103,7 @@ def chain(vectors: Vectors) -> list[int]:
     return order
 
 
-def several_places(name: str, vectors: Vectors, *, limit: int = 0) -> TreeSet:
+def several_places(name: str, vectors: Vectors, *, document_passages: int = _DOCUMENT_PASSAGES) -> TreeSet:
     """Cut a corpus into documents by subject and keep the questions with two to five gold passages."""
     folder = SHARED / "eval" / name
     corpus = lines_of(folder / "corpus.jsonl")
@@ -117,7 +117,7 @@ def several_places(name: str, vectors: Vectors, *, limit: int = 0) -> TreeSet:
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
     documents: list[list[int]] = [[]]
     for place in chain(centres):
-        if len(documents[-1]) + len(groups[place]) > _DOCUMENT_PASSAGES:
+        if len(documents[-1]) + len(groups[place]) > document_passages:
             documents.append([])
         documents[-1] += groups[place]
     # Within a document the passages are put in order one by one: gold passages are no neighbours for being gold.
@@ -138,7 +138,7 @@ def several_places(name: str, vectors: Vectors, *, limit: int = 0) -> TreeSet:
         )
         for entry in asked
     ]
-    return TreeSet(name, made, tuple(questions[:limit] if limit else questions))
+    return TreeSet(name, made, tuple(questions))
 
 
 def one_place(name: str) -> TreeSet:
