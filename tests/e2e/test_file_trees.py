@@ -60,6 +60,14 @@ def nodes(records: Sequence[Record]) -> list[Record]:
     return sorted((record for record in records if record.kind is RecordKind.TREE_NODE), key=lambda one: one.position)
 
 
+async def made_anew(mesh: MeshHarness) -> tuple[float, float]:
+    """Chunks that were embedded, and nodes that were summarized, by this mesh so far."""
+    return (
+        await metric(mesh, "worker", "corpusmesh_ingest_embedded_texts_total", {"origin": "model"}),
+        await metric(mesh, "raptor", "corpusmesh_raptor_tree_nodes_total", {"origin": "sentences"}),
+    )
+
+
 def check_tree(records: Sequence[Record], ordinal: int) -> None:
     """One root above every chunk of the version, layer by layer, with vectors of the knowledge base's space."""
     own = [record for record in records if record.publisher == ordinal]
@@ -102,8 +110,8 @@ async def test_a_tree_is_published_found_kept_and_purged_with_its_document(mesh:
         assert hits
         assert {hit.kind for hit in hits} == {"tree_node"}
 
-        # The same settings again: another version, the same nodes, and no summary is made.
-        made = await metric(mesh, "raptor", "corpusmesh_raptor_tree_nodes_total", {"origin": "sentences"})
+        # The same settings again: another version, the same nodes; nothing is embedded, and no summary is made.
+        before = await made_anew(mesh)
         again = await client.documents.reprocess(document.name)
         await client.runs.wait(again.run)
         records = await records_of(mesh, tenant.tenant_id, base, space)
@@ -112,7 +120,7 @@ async def test_a_tree_is_published_found_kept_and_purged_with_its_document(mesh:
         assert [(node.record_id.rpartition("-")[2], node.text) for node in second] == [
             (node.record_id.rpartition("-")[2], node.text) for node in first
         ]
-        assert made == await metric(mesh, "raptor", "corpusmesh_raptor_tree_nodes_total", {"origin": "sentences"})
+        assert await made_anew(mesh) == before
 
         # Trees are of no use any more: a version without one takes the place of the one with it.
         await switch(client, base, {"tree": {}})
