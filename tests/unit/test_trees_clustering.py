@@ -175,6 +175,7 @@ def test_a_mixture_is_asked_for_where_a_layer_is_not_small() -> None:
 soft_clusters = st.lists(st.lists(st.integers(0, 39), max_size=40), max_size=50)
 
 
+@settings(deadline=None)
 @given(soft_clusters, st.integers(4, 64))
 def test_any_soft_clusters_cover_every_node_and_are_fewer_than_nodes(found: list[list[int]], max_size: int) -> None:
     clusters = soft(40, found, TreeSettings(method=TreeMethod.MIXTURE, max_cluster_size=max_size))

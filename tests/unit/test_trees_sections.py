@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmesh_core.records import Ordinal
@@ -129,6 +129,7 @@ leaves_of_any_kind = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(leaves_of_any_kind, st.sampled_from([TreeMethod.PAGE, TreeMethod.SECTION]), st.integers(4, 64))
 def test_groups_are_contiguous_complete_bounded_and_fewer_than_chunks(
     leaves: list[Leaf], method: TreeMethod, max_size: int

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -112,6 +112,7 @@ def test_a_lone_node_stays_alone_where_no_join_is_allowed() -> None:
     assert parted.tolist() == [True, False]
 
 
+@settings(deadline=None)
 @given(cosine_lists, st.floats(-1, 1), st.integers(4, 64))
 def test_no_node_of_a_layer_is_alone(values: list[float], threshold: float, max_size: int) -> None:
     starts = watershed_starts(cosines_of(*values), threshold, max_size)
@@ -124,6 +125,7 @@ def test_neighbours_as_alike_as_the_threshold_stay_together() -> None:
     assert watershed_starts(cosines, 0.5, 64).tolist() == [0]
 
 
+@settings(deadline=None)
 @given(cosine_lists, st.floats(0.01, 0.99), st.floats(0.05, 0.9))
 def test_clusters_are_never_more_than_the_ratio(values: list[float], share: float, ratio: float) -> None:
     cosines = cosines_of(*values)
@@ -146,6 +148,7 @@ def test_clusters_of_allowed_size_are_left_as_they_are() -> None:
     assert split_oversized(starts, np.zeros(11, dtype=np.float32), 7) is starts
 
 
+@settings(deadline=None)
 @given(cosine_lists, st.integers(4, 64), st.data())
 def test_parts_of_a_large_cluster_are_neither_too_large_nor_lone(
     values: list[float], max_size: int, data: st.DataObject
@@ -160,6 +163,7 @@ def test_parts_of_a_large_cluster_are_neither_too_large_nor_lone(
     assert all(size * 4 > max_size for start, size in zip(split, sizes, strict=True) if start not in starts)
 
 
+@settings(deadline=None)
 @given(hnp.arrays(np.float32, st.tuples(st.integers(0, 40), st.integers(0, 4)), elements=st.floats(width=32)))
 def test_any_matrix_has_finite_cosines(vectors: Vectors) -> None:
     cosines = neighbour_cosines(vectors)
