@@ -2,9 +2,13 @@
 
 import hashlib
 from collections.abc import Sequence
+from typing import Final
 
 from corpusmesh_core.trees.settings import SummaryMethod, TreeMethod, TreeSettings
 from corpusmesh_core.trees.values import KEY_BYTES
+
+EXTRACT_VERSION: Final = "extract_v1"
+"""How sentences are chosen: a change of it makes the nodes of lite trees anew at their next build."""
 
 
 def summary_fingerprint(settings: TreeSettings, model: str) -> bytes:
@@ -20,6 +24,8 @@ def summary_fingerprint(settings: TreeSettings, model: str) -> bytes:
     parts = [str(settings.summaries), str(settings.effective_summary_tokens)]
     if settings.summaries is SummaryMethod.LLM:
         parts += [model, str(settings.context_tokens), settings.prompt]
+    else:
+        parts.append(EXTRACT_VERSION)
     return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=KEY_BYTES).digest()
 
 
