@@ -54,7 +54,7 @@ def plain_pass(vectors: Vectors) -> float:
 
 
 def naive(vectors: Vectors) -> list[int]:
-    """The same clusters from a loop over the pairs; without the cap and the bound on sizes."""
+    """The clusters of the percentile from a loop over the pairs; no cap, no bound, and lone nodes stay alone."""
     cosines = []
     for left, right in itertools.pairwise(vectors):
         cosines.append(float(left @ right / (np.linalg.norm(left) * np.linalg.norm(right))))
