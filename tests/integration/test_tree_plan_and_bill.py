@@ -25,8 +25,7 @@ from corpusmesh_raptor.node_vectors import NodeEmbedder
 from corpusmesh_raptor.summarizing import Summarizer
 from tests.support.ingest_stages import CountingEmbedder
 from tests.support.stub_chat import Say
-from tests.support.tree_stub import TreeStub
-from tests.support.tree_summaries import MemoryUsage
+from tests.support.tree_summaries import MemoryUsage, QuotingStub
 
 SHARED = Path(os.environ.get("CORPUSMESH_SHARED", Path(__file__).parents[2].parent / "shared")) / "documents"
 DOCUMENT = SHARED / "tracemonkey.pdf"
@@ -76,7 +75,7 @@ async def test_the_bill_of_a_real_document_is_near_its_plan() -> None:
     vectors = vectors_of([leaf.text for leaf in leaves])
     plan = plan_tree(leaves, vectors, settings)
     bill = TreeCost()
-    with TreeStub([Say("")]) as stub:
+    with QuotingStub([Say("")]) as stub:
         chat = OpenAIChatModel(OpenAIChatSettings(stub.base_url, "stub"), jitter=lambda: 0.0)
         summarizer = Summarizer(chat, None, MemoryUsage(), COUNTER, RaptorSettings())
         session = summarizer.open(tenant_id="t", run_id="r", settings=settings, cost=bill)

@@ -1,5 +1,6 @@
 """Clusters to summarize, a ledger in memory, and sessions over a stubbed language model."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,9 +16,10 @@ from corpusmesh_core.trees.values import Child, Cluster, TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.summarizing import Summarizer, SummarySession
 from tests.support.item_chat import MemoryCompletions
-from tests.support.stub_chat import StubChat
+from tests.support.stub_chat import Behaviour, Say, SeenRequest, StubChat
 
 COUNTER = WordTokenCounter()
+_PASSAGE = re.compile(r"<<<(DATA-[0-9a-f]+) passage [^\n]*\n(.*?)\n\1>>>", re.DOTALL)
 
 
 def cluster_of(texts: Sequence[str], *, number: int = 0, title: str = "", sources: Sequence[int] = (1,)) -> Cluster:
@@ -41,6 +43,15 @@ def engine_cluster(number: int) -> Cluster:
 def good_summary(number: int = 0) -> str:
     """Say something faithful about `engine_cluster(number)`."""
     return f"The Harland works built the engine Mark{number} in 18{number:02}, and its engineers improved it twice."
+
+
+class QuotingStub(StubChat):
+    """Writes well about anything: the first sentence of each of the first passages."""
+
+    def begin(self, request: SeenRequest) -> Behaviour:
+        super().begin(request)
+        passages = [text.strip() for _, text in _PASSAGE.findall(request.prompt)]
+        return Say(" ".join(re.split(r"(?<=[a-z]{3}[.。])\s", text)[0] for text in passages[:3]), 400)
 
 
 @dataclass
