@@ -168,9 +168,11 @@ def _regrouping(starts: NDArray[np.int64], origins: NDArray[np.int64], labels: N
     count = len(origins)
     new_labels = np.repeat(np.arange(len(starts), dtype=np.int64), np.diff(starts, append=count))
     kept = origins != INSERTED
-    pairs, shares = np.unique(np.stack((new_labels[kept], labels[origins[kept]])), axis=1, return_counts=True)
+    width = int(labels[-1]) + 1
+    pairs, shares = np.unique(new_labels[kept] * width + labels[origins[kept]], return_counts=True)
+    new, old = np.divmod(pairs, width)
     # Ascending by cluster, then by share: the last of each cluster is written last, and stays; of equal ones the first.
-    order = np.lexsort((-pairs[1], shares, pairs[0]))
+    order = np.lexsort((-old, shares, new))
     found = np.full(len(starts), INSERTED, dtype=np.int64)
-    found[pairs[0][order]] = pairs[1][order]
+    found[new[order]] = old[order]
     return Regrouping(contiguous(starts, count), starts, found)
