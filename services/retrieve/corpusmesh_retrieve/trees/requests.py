@@ -21,8 +21,8 @@ _MAX_LAYERS: Final = 64
 _NODES_BESIDE: Final = 4
 """Nodes of a layer that are asked for, for each that is followed."""
 _MIN_WINDOW: Final = 16
-_COLLAPSED_WINDOW: Final = 32
-"""Nodes taken from each leg: together half as many again as may lead, see `corpusmesh_core.tree_search.collapsing`."""
+_COLLAPSED_WINDOW: Final = 16
+"""Nodes taken from each leg: together more than may lead, see `corpusmesh_core.tree_search.collapsing`."""
 
 
 def searches_trees(plan: RetrievalPlan) -> bool:
