@@ -293,6 +293,26 @@ def test_what_is_above_a_node_that_was_made_again_is_made_again() -> None:
     assert again.origins[0] == 0
 
 
+def test_attempts_that_want_other_nodes_reserve_other_ordinals() -> None:
+    tree = Gardener().full(library(4, np.random.default_rng(2)))
+    bare = replace(tree.skeleton, layers=())
+    layer = tree.skeleton.layers[0]
+    clusters = [layer.children_of(node) for node in range(len(layer))]
+    none = np.zeros(len(clusters), dtype=bool)
+    fresh = np.zeros(bare.leaf_count, dtype=bool)
+
+    def slot(planted: Skeleton, dropped: NDArray[np.bool_], number: int = 1) -> str:
+        plan = plan_layer(planted, clusters, layer.cosines, 0.0, OldNodes(None), fresh=fresh, dropped=dropped)
+        return plan.slot(7, number)
+
+    first = slot(bare, none)
+    assert slot(bare, none) == first, "a task that runs twice writes over itself"
+    without = none.copy()
+    without[0] = True
+    other = replace(bare, fingerprint=b"other settings")
+    assert len({first, slot(bare, without), slot(other, none), slot(bare, none, 2)}) == 4
+
+
 def test_shape_is_read_as_it_was_written() -> None:
     tree = Gardener().full(library(12, np.random.default_rng(4))).skeleton
     read = unpack_skeleton(pack_skeleton(replace(tree, full_leaf_count=7, changed_leaf_count=3)))

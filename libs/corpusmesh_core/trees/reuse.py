@@ -1,5 +1,6 @@
 """What of a tree before stays as it is, and what is taken over, when the tree is made again (ADR-0012)."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,22 @@ class LayerPlan:
     def wanted(self) -> NDArray[np.int64]:
         """Places of the nodes that get a new record."""
         return np.flatnonzero((self.layer.ordinals == 0) & ~self.dropped)
+
+    def slot(self, snapshot_id: int, number: int) -> str:
+        """Name what is reserved for the nodes that get a new record.
+
+        Two attempts that want other nodes (a document was deleted between them, or settings were changed) get other
+        names: an ordinal that both used would publish what the first one wrote beside what the second one writes.
+
+        Args:
+            snapshot_id: Snapshot that the tree is made from.
+            number: The layer, from 1.
+
+        Returns:
+            The same for the same nodes in the same order alone.
+        """
+        names = hashlib.blake2b(self.layer.keys[self.wanted].tobytes(), digest_size=KEY_BYTES)
+        return f"{snapshot_id}.{number}.{names.hexdigest()}"
 
 
 class OldNodes:

@@ -233,7 +233,7 @@ class TreeBuilder:
         )
         wanted = plan.wanted
         if len(wanted):
-            slot = f"{draft.snapshot_id}.{len(skeleton.layers) + 1}"
+            slot = plan.slot(draft.snapshot_id, len(skeleton.layers) + 1)
             first = await self._stores.trees.reserve(self._context.claim, slot, len(wanted))
             plan.layer.ordinals[wanted] = np.arange(first, first + len(wanted), dtype=np.int32)
         draft.skeleton = skeleton.with_layer(plan.layer)
