@@ -72,7 +72,7 @@ def node(
         document_id=document,
         links=tuple(leaves.split()),
         layer=layer,
-        attributes={"children": children or leaves, "coherence": "1.0"},
+        attributes={"children": children or leaves},
     )
 
 

@@ -160,9 +160,9 @@ def test_a_node_has_the_mean_cosine_of_its_leaves_where_all_are_known() -> None:
     assert scaled == {**known, "both": pytest.approx(0.7), "some": 0.9, "silent": 0.9, "bare": None}
 
 
-@pytest.mark.parametrize(("said", "factor"), [("0.9", 0.9), ("", 0.97), ("nan", 0.97), ("7", 0.97), ("what", 0.97)])
-def test_cosines_of_a_node_are_brought_onto_the_scale_of_its_leaves(said: str, factor: float) -> None:
-    record = replace(node("n", 0.5, "a b").candidate.record, attributes={"coherence": said} if said else {})
+@pytest.mark.parametrize(("leaf_count", "factor"), [("2", 0.97), ("5", 0.945), ("64", 0.915), ("900", 0.905)])
+def test_cosines_of_a_node_are_brought_onto_the_scale_of_its_leaves(leaf_count: str, factor: float) -> None:
+    record = replace(node("n", 0.5, "a b").candidate.record, attributes={"leaf_count": leaf_count})
     scaled = on_scale_of_leaves(Candidate(record, "", cosine=0.8, reference_cosine=0.5))
     assert scaled.cosine == pytest.approx(0.8 * factor)
     assert scaled.reference_cosine == pytest.approx(0.5 * factor)

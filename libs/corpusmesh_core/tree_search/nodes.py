@@ -8,7 +8,7 @@ from typing import Final
 from corpusmesh_core.ports.index import Candidate
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import Record, RecordKind
-from corpusmesh_core.trees.values import CHILDREN, COHERENCE, LEAF_COUNT
+from corpusmesh_core.trees.values import CHILDREN, LEAF_COUNT
 
 _USUAL_COHERENCE: Final = ((1, 1.0), (2, 0.97), (3, 0.955), (5, 0.945), (8, 0.935), (16, 0.93), (64, 0.915))
 _LEAST_COHERENCE: Final = 0.905
@@ -71,9 +71,10 @@ def on_scale_of_leaves(candidate: Candidate) -> Candidate:
         candidate: A node as the index scored it.
 
     Returns:
-        The node with such cosines: by its attribute `coherence`, else by what is usual for so many leaves.
+        The node with such cosines, by the length that is usual for so many leaves.
     """
-    coherence = _coherence(candidate.record)
+    leaf_count = leaf_count_of(candidate.record)
+    coherence = next((length for most, length in _USUAL_COHERENCE if leaf_count <= most), _LEAST_COHERENCE)
     return replace(
         candidate,
         cosine=None if candidate.cosine is None else coherence * candidate.cosine,
@@ -100,21 +101,6 @@ def with_cosines_of_leaves(items: Sequence[Candidate]) -> tuple[Candidate, ...]:
         return item if len(own) < len(record.links) else replace(item, cosine=sum(own) / len(own))
 
     return tuple(map(scaled, items))
-
-
-def _coherence(record: Record) -> float:
-    leaf_count = leaf_count_of(record)
-    usual = next((length for most, length in _USUAL_COHERENCE if leaf_count <= most), _LEAST_COHERENCE)
-    return _number(record.attributes.get(COHERENCE, ""), usual)
-
-
-def _number(text: str, otherwise: float) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        return otherwise
-    # The comparison is false for NaN.
-    return number if 0.0 <= number <= 1.0 else otherwise
 
 
 def children_of(record: Record) -> tuple[str, ...]:

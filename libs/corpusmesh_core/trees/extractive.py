@@ -24,6 +24,9 @@ from corpusmesh_core.trees.values import Child, Vectors
 
 _MAX_SENTENCES: Final = 1024
 """Most sentences that are compared; of a larger cluster, the first ones of every child."""
+_MAX_TERMS: Final = 8_192
+"""Most terms that they are compared by, those of the most sentences. Prose has half as many; a text of random letters
+would have 100,000, and cost 1.3 GB."""
 _MAX_RAW_CHARACTERS: Final = 8_000
 _MAX_CHARACTERS: Final = 400
 _SHARE_OF_TEXT: Final = 0.5
@@ -221,11 +224,15 @@ class _Ranking:
     def __init__(self, sentences: Sequence[_Sentence], vectors: Vectors) -> None:
         self._sentences = sentences
         counts = [_terms(sentence.text) for sentence in sentences]
-        columns = {term: column for column, term in enumerate(dict.fromkeys(term for own in counts for term in own))}
+        found = Counter(term for own in counts for term in own)
+        # In the order of the text, and the same for equal children: ties of `most_common` are.
+        kept = found if len(found) <= _MAX_TERMS else dict(found.most_common(_MAX_TERMS))
+        columns = {term: column for column, term in enumerate(kept)}
         terms = np.zeros((len(sentences), len(columns)), np.float32)
         for row, own in enumerate(counts):
             for term, count in own.items():
-                terms[row, columns[term]] = count
+                if (column := columns.get(term)) is not None:
+                    terms[row, column] = count
         self._children = np.array([sentence.child for sentence in sentences])
         self._has = terms > 0
         self._sizes = self._has.sum(axis=1)

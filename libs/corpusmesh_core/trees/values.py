@@ -23,9 +23,6 @@ FALLBACK: Final = "fallback"
 """Attribute of a node's record: why a language model's summary was not used; missing where it was, or was not asked."""
 SPEAKS_OF: Final = "speaks_of"
 """Attribute of a node's record: the heading or the pages that it stands for; missing where it stands for neither."""
-COHERENCE: Final = "coherence"
-"""Attribute of a node's record: length of the mean of the unit vectors of its leaves, 0 to 1, four decimals. The
-record's vector has unit norm; its cosine times this is the mean cosine of the leaves, on the scale of chunks."""
 TREE_OF: Final = "tree"
 """Attribute of a node's record: `TreeScope` of its tree."""
 
