@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= .corpusmesh
 
-.PHONY: help setup proto proto-baseline fmt lint types test unit integration e2e demo eval bench bench-parsing fuzz soak lock wheel clean
+.PHONY: help setup proto proto-baseline fmt lint types test unit integration e2e demo eval eval-trees bench bench-parsing bench-trees fuzz soak lock wheel clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
@@ -65,9 +65,17 @@ demo: setup ## Start the mesh, ingest the examples, ask three questions, serve u
 eval: setup ## Measure retrieval on every set of ../shared/eval
 	$(BIN)/python bench/eval_all.py
 
-bench: setup bench-parsing ## Measure parsing, ingest throughput and query latency beside their baselines
+eval-trees: setup ## Measure trees on questions that need a whole document, at equal token budgets
+	$(BIN)/python bench/tree_eval.py --report docs/evaluation.md
+
+bench: setup bench-parsing bench-trees ## Measure parsing, trees, ingest throughput and query latency beside their baselines
 	$(BIN)/python bench/mesh.py
 	$(BIN)/python bench/search_latency.py
+
+bench-trees: setup ## Measure what trees cost: cutting layers, summaries, updates
+	OMP_NUM_THREADS=1 $(BIN)/python bench/tree_clustering.py
+	OMP_NUM_THREADS=1 $(BIN)/python bench/tree_summaries.py
+	$(BIN)/python bench/tree_incremental.py
 
 bench-parsing: $(VENV)/installed ## Measure parsing beside raw text extraction (PEER=/path/to/python of a peer's environment)
 	$(BIN)/python bench/parsing.py $(if $(PEER),--peer-python $(PEER))
