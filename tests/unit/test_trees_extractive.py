@@ -1,5 +1,6 @@
 """Extracts: sentences by centrality and coverage, in source order, whatever the children are."""
 
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -169,6 +170,19 @@ def test_a_cut_text_fits_and_is_a_beginning(text: str, size: int) -> None:
     cut = cut_to_clause(text, None, size)
     assert 0 < len(cut) <= max(size, 2)
     assert text.startswith(cut.removesuffix("…").rstrip())
+
+
+def test_a_text_of_words_that_occur_once_takes_bounded_memory() -> None:
+    words = iter("".join(chr(97 + n // 26**place % 26) for place in range(4)) for n in range(26**4))
+    texts = [" ".join(f"The {' '.join(next(words) for _ in range(30))} is." for _ in range(4)) for _ in range(256)]
+    tracemalloc.start()
+    try:
+        assert made_of(*texts).text
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Dense over all terms it was 600 MB here, and 1.3 GB for the largest cluster of the largest chunks.
+    assert peak_bytes < 400e6
 
 
 @pytest.mark.parametrize("bad", [np.nan, 0.0])
