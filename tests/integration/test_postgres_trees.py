@@ -284,6 +284,27 @@ async def test_deleted_tree_is_gone_at_once_from_every_snapshot_and_makes_room(
         assert load_bitmap(snapshot["ordinals"]).isdisjoint(BitMap([*nodes, draft]))
 
 
+async def test_removal_that_was_given_up_is_begun_again(
+    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+) -> None:
+    nodes = await publish(metadata, trees, owner, 2)
+    row = await trees.delete(owner, "kb", request_id="")
+    [message] = await metadata.due_messages(owner.tenant_id)
+    failure = TaskFailure(FailureKind.PERMANENT, "INDEX_BROKEN", "it is broken")
+    assert (await metadata.queue.fail(await metadata.claim(message), failure)).verdict is Verdict.EXHAUSTED
+    await metadata.knowledge_bases.update(owner, "kb", KnowledgeBaseChange(config={"template": "general"}))
+    assert not await follows(trees, owner), "it may have been given up a moment ago"
+    async with metadata.database.tenant(owner.tenant_id) as connection:
+        await connection.execute("UPDATE corpusmesh.builds SET update_time = now() - interval '61 minutes'")
+    assert await follows(trees, owner)
+    again = await trees.get(owner, "kb")
+    assert again is not None
+    assert (again.build_id, again.state) == (row.build_id, BuildState.DELETING)
+    assert not await follows(trees, owner), "one at a time"
+    assert await sweep(metadata, trees, owner) == nodes
+    assert await trees.get(owner, "kb") is None
+
+
 async def test_deleted_knowledge_base_takes_its_tree_along(
     metadata: Metadata, trees: PostgresTreeStore, owner: Identity
 ) -> None:

@@ -1,9 +1,7 @@
 """Trees of knowledge bases: their rows, the ordinals of their nodes, and the runs that build them."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 
-import asyncpg
 from pyroaring import BitMap
 
 from corpusmesh_adapters.postgres.builds import (
@@ -14,31 +12,24 @@ from corpusmesh_adapters.postgres.builds import (
     forget_ordinals,
     read_build,
     shown_versions,
-    start_run,
     tell,
     to_build,
-    withdraw_build,
 )
 from corpusmesh_adapters.postgres.database import Connection, Database
 from corpusmesh_adapters.postgres.effects import RunTransaction, lock_task
 from corpusmesh_adapters.postgres.guards import require_knowledge_base
 from corpusmesh_adapters.postgres.originals import allocate_ordinals
 from corpusmesh_adapters.postgres.publishing import lock_current
-from corpusmesh_adapters.postgres.rows import new_id
-from corpusmesh_adapters.postgres.run_creation import RunOrder, WorkLimits, check_backlog, find_run
+from corpusmesh_adapters.postgres.run_creation import WorkLimits, find_run
 from corpusmesh_adapters.postgres.runs import cancel_run
-from corpusmesh_core.errors import ConflictError, InvalidArgumentError, NotFoundError, OverloadedError
+from corpusmesh_adapters.postgres.tree_runs import begin_build, begin_removal, start_due, tree_not_found
+from corpusmesh_core.errors import ConflictError
 from corpusmesh_core.orchestration.transitions import holds, must_stop
-from corpusmesh_core.orchestration.values import RunKind
 from corpusmesh_core.ports.trees import DATASET_TREE, BuildRow, BuildState, PublishedState, TreeOrder
 from corpusmesh_core.ports.work import Claim
 from corpusmesh_core.tenancy.access import Access, knowledge_base_not_found
-from corpusmesh_core.tenancy.identity import CallerKind, Identity, Role, Scope
+from corpusmesh_core.tenancy.identity import Identity
 from corpusmesh_core.tenancy.publishing import load_bitmap
-from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
-
-_SERVICE = "raptor"
-"""In whose name trees follow by themselves."""
 
 
 class PostgresTreeStore:
@@ -110,48 +101,11 @@ class PostgresTreeStore:
         async with self._database.tenant(tenant_id) as connection:
             await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE, lock="FOR UPDATE")
             earlier = await find_run(connection, tenant_id, identity.user_id, order.request_id)
-            is_new = earlier is None and await self._start(connection, identity, knowledge_base_id, order)
+            is_new = earlier is None and await begin_build(connection, identity, knowledge_base_id, order, self._limits)
             found = await _read(connection, tenant_id, knowledge_base_id)
         if found is None:
-            raise _tree_not_found(knowledge_base_id)
+            raise tree_not_found(knowledge_base_id)
         return found, is_new
-
-    async def _start(
-        self, connection: Connection, identity: Identity, knowledge_base_id: str, order: TreeOrder
-    ) -> bool:
-        """Begin a build of a locked knowledge base, if none is under way."""
-        tenant_id = identity.tenant_id
-        await check_backlog(connection, tenant_id, self._limits)
-        row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
-        if row is not None and row["state"] != BuildState.DELETING:
-            if row["run_state"] in LIVING_RUN:
-                return False
-            build_id = row["build_id"]
-        else:
-            build_id = new_id()
-            await connection.execute(
-                "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, state)"
-                " VALUES ($1, $2, $3, $4, 'empty')",
-                tenant_id,
-                build_id,
-                knowledge_base_id,
-                DATASET_TREE,
-            )
-        run_order = RunOrder(RunKind.TREE, identity.user_id, order.request_id, headers=order.headers)
-        payload = {"full": "1" if order.full else ""}
-        run_id = await start_run(connection, tenant_id, knowledge_base_id, build_id, run_order, payload)
-        await connection.execute(
-            "UPDATE corpusmesh.builds b SET run_id = $3, plan = $4, progress = '{}', update_time = now(),"
-            # If it fails, it is not tried again by itself before something else is published.
-            "   seen_snapshot_id = k.current_snapshot_id FROM corpusmesh.knowledge_bases k"
-            " WHERE b.tenant_id = $1 AND b.build_id = $2 AND k.tenant_id = b.tenant_id"
-            "   AND k.knowledge_base_id = b.knowledge_base_id",
-            tenant_id,
-            build_id,
-            run_id,
-            dict(order.plan),
-        )
-        return True
 
     async def start_due(self, limit: int, *, quiet_seconds: float) -> int:
         """See `TreeStore`; whoever locks a knowledge base first starts its build, and the others pass it by.
@@ -163,58 +117,7 @@ class PostgresTreeStore:
         Returns:
             How many runs were begun.
         """
-        async with self._database.system() as connection:
-            due = await connection.fetch(_DUE, DATASET_TREE, list(LIVING_RUN), quiet_seconds, limit)
-        count = 0
-        for row in due:
-            # What is wrong with one, or was changed by somebody else meanwhile, does not hold up the others.
-            with contextlib.suppress(InvalidArgumentError, NotFoundError, OverloadedError):
-                count += await self._start_if_due(row["tenant_id"], row["knowledge_base_id"], row["build_run_id"] or "")
-        return count
-
-    async def _start_if_due(self, tenant_id: str, knowledge_base_id: str, run_id: str) -> int:
-        identity = _service(tenant_id)
-        async with self._database.tenant(tenant_id) as connection:
-            knowledge_base = await connection.fetchrow(
-                "SELECT config, current_snapshot_id FROM corpusmesh.knowledge_bases"
-                " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND state = 'active' FOR UPDATE SKIP LOCKED",
-                tenant_id,
-                knowledge_base_id,
-            )
-            row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
-            living = row if row is not None and row["state"] != BuildState.DELETING else None
-            if knowledge_base is None or (living is not None and living["run_id"] != run_id):
-                return 0
-            settings = TreeSettings.of(knowledge_base["config"])
-            if settings.scope is TreeScope.DATASET:
-                return await self._follow(connection, identity, knowledge_base_id, living)
-        # Its own transaction: the run of a build is locked before the knowledge base.
-        if living is None:
-            return 0
-        await self.delete(identity, knowledge_base_id, request_id="")
-        return 1
-
-    async def _follow(
-        self, connection: Connection, identity: Identity, knowledge_base_id: str, row: asyncpg.Record | None
-    ) -> int:
-        tenant_id = identity.tenant_id
-        current = await current_bitmap(connection, tenant_id, knowledge_base_id)
-        versions = await shown_versions(connection, tenant_id, knowledge_base_id, current)
-        if row is None and not versions:
-            return 0
-        is_shown = row is not None and load_bitmap(row["nodes"]) <= load_bitmap(current)
-        if row is not None and is_shown and versions == load_bitmap(row["sources"]):
-            await connection.execute(
-                "UPDATE corpusmesh.builds b SET seen_snapshot_id = k.current_snapshot_id"
-                " FROM corpusmesh.knowledge_bases k"
-                " WHERE b.tenant_id = $1 AND b.build_id = $2 AND k.tenant_id = b.tenant_id"
-                "   AND k.knowledge_base_id = b.knowledge_base_id",
-                tenant_id,
-                row["build_id"],
-            )
-            return 0
-        full = row is not None and row["figures"].get("wants_full_build") is True
-        return int(await self._start(connection, identity, knowledge_base_id, TreeOrder(full=full)))
+        return await start_due(self._database, self._limits, limit, quiet_seconds=quiet_seconds)
 
     async def cancel(self, identity: Identity, knowledge_base_id: str) -> BuildRow:
         """See `TreeStore`.
@@ -234,10 +137,12 @@ class PostgresTreeStore:
             await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE)
             row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
             if row is None:
-                raise _tree_not_found(knowledge_base_id)
+                raise tree_not_found(knowledge_base_id)
             await cancel_run(connection, tenant_id, row["run_id"])
             found = await _read(connection, tenant_id, knowledge_base_id)
-        assert found is not None, "rows of builds are removed by sweeps, which were not over"
+        if found is None:
+            # One that was being removed, and is gone by now.
+            raise tree_not_found(knowledge_base_id)
         return found
 
     async def delete(self, identity: Identity, knowledge_base_id: str, *, request_id: str) -> BuildRow:
@@ -260,20 +165,10 @@ class PostgresTreeStore:
             earlier = await find_run(connection, tenant_id, identity.user_id, request_id)
             if earlier is not None:
                 return BuildRow(tenant_id, "", knowledge_base_id, BuildState.DELETING, run_id=earlier)
-            row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
-            if row is None:
-                raise _tree_not_found(knowledge_base_id)
-            # Runs are locked before knowledge bases.
-            await cancel_run(connection, tenant_id, row["run_id"])
-            current = await lock_current(connection, tenant_id, knowledge_base_id)
-            # Only now: of two deletions of one tree the second one finds it deleted.
-            row = await read_build(connection, tenant_id, build_id=row["build_id"])
-            if row is not None and row["state"] != BuildState.DELETING:
-                order = RunOrder(RunKind.TREE_REMOVAL, identity.user_id, request_id)
-                await withdraw_build(connection, row, order, current)
+            await begin_removal(connection, identity, knowledge_base_id, request_id)
             found = await _read(connection, tenant_id, knowledge_base_id)
         if found is None:
-            raise _tree_not_found(knowledge_base_id)
+            raise tree_not_found(knowledge_base_id)
         return found
 
     async def of_claim(self, claim: Claim) -> BuildRow:
@@ -291,7 +186,7 @@ class PostgresTreeStore:
         async with self._database.tenant(claim.tenant_id) as connection:
             row = await build_of_run(connection, claim)
             if row is None:
-                raise _tree_not_found(claim.knowledge_base_id)
+                raise tree_not_found(claim.knowledge_base_id)
             return to_build(row, await current_bitmap(connection, claim.tenant_id, claim.knowledge_base_id))
 
     async def reserve(self, claim: Claim, slot: str, count: int) -> int:
@@ -425,25 +320,6 @@ class PostgresTreeStore:
                 await forget_ordinals(connection, row, ordinals)
 
 
-_DUE = f"""
-    SELECT k.tenant_id, k.knowledge_base_id, b.run_id AS build_run_id
-    FROM corpusmesh.knowledge_bases k
-    LEFT JOIN corpusmesh.builds b ON b.tenant_id = k.tenant_id AND b.knowledge_base_id = k.knowledge_base_id
-      AND b.kind = $1 AND b.state <> 'deleting'
-    LEFT JOIN corpusmesh.runs r ON r.tenant_id = b.tenant_id AND r.run_id = b.run_id
-    LEFT JOIN corpusmesh.snapshots s ON s.tenant_id = k.tenant_id AND s.knowledge_base_id = k.knowledge_base_id
-      AND s.snapshot_id = k.current_snapshot_id
-    WHERE k.state = 'active' AND CASE
-        WHEN k.config -> '{TREE}' ->> 'scope' = '{TreeScope.DATASET}' THEN
-            coalesce((k.config -> '{TREE}' ->> 'auto_update')::boolean, true)
-            AND s.create_time < now() - make_interval(secs => $3)
-            AND k.current_snapshot_id <> coalesce(b.seen_snapshot_id, 0)
-            AND (r.state IS NULL OR NOT r.state = ANY ($2))
-        ELSE b.build_id IS NOT NULL END
-    ORDER BY s.create_time LIMIT $4
-"""  # noqa: S608 - constants
-
-
 async def _read(connection: Connection, tenant_id: str, knowledge_base_id: str) -> BuildRow | None:
     row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
     if row is None:
@@ -459,17 +335,5 @@ async def _require_claim(connection: Connection, claim: Claim) -> RunTransaction
     return found[0]
 
 
-def _service(tenant_id: str) -> Identity:
-    return Identity(tenant_id, _SERVICE, Role.OWNER, Scope.WRITE, kind=CallerKind.SERVICE)
-
-
 def _claim_lost() -> ConflictError:
     return ConflictError("TREE_CLAIM_LOST", "the build was cancelled or is done by another worker")
-
-
-def _tree_not_found(knowledge_base_id: str) -> NotFoundError:
-    return NotFoundError(
-        "TREE_NOT_FOUND",
-        "the knowledge base has no tree of its own; build one",
-        knowledge_base=knowledge_base_id,
-    )

@@ -128,7 +128,7 @@ class TreeStore(Protocol):
         """Begin builds of trees that follow by themselves and are outdated, where nothing was published for a while.
 
         A knowledge base whose configuration asks for no tree of the whole any more loses it. What was tried once and
-        failed is not tried again before something is published.
+        failed is not tried again before something is published; but the removal of a tree is, an hour later.
 
         Returns:
             How many runs were begun.

@@ -1,0 +1,213 @@
+"""Begins the runs that build and remove trees of knowledge bases: on request, and where trees follow by themselves."""
+
+import contextlib
+
+import asyncpg
+
+from corpusmesh_adapters.postgres.builds import (
+    LIVING_RUN,
+    current_bitmap,
+    read_build,
+    shown_versions,
+    start_run,
+    withdraw_build,
+)
+from corpusmesh_adapters.postgres.database import Connection, Database
+from corpusmesh_adapters.postgres.guards import require_knowledge_base
+from corpusmesh_adapters.postgres.publishing import lock_current
+from corpusmesh_adapters.postgres.rows import new_id
+from corpusmesh_adapters.postgres.run_creation import RunOrder, WorkLimits, check_backlog
+from corpusmesh_adapters.postgres.runs import cancel_run
+from corpusmesh_core.errors import InvalidArgumentError, NotFoundError, OverloadedError
+from corpusmesh_core.orchestration.values import RunKind
+from corpusmesh_core.ports.trees import DATASET_TREE, BuildState, TreeOrder
+from corpusmesh_core.tenancy.access import Access
+from corpusmesh_core.tenancy.identity import CallerKind, Identity, Role, Scope
+from corpusmesh_core.tenancy.publishing import load_bitmap
+from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
+
+_SERVICE = "raptor"
+"""In whose name trees follow by themselves."""
+_REMOVAL_SECONDS = 3600
+"""How long nothing of a tree that is being removed must have been forgotten before its removal counts as given up:
+longer than the second look waits, and is put off where the index does not answer."""
+_DUE = f"""
+    SELECT k.tenant_id, k.knowledge_base_id, b.run_id AS build_run_id
+    FROM corpusmesh.knowledge_bases k
+    LEFT JOIN corpusmesh.builds b ON b.tenant_id = k.tenant_id AND b.knowledge_base_id = k.knowledge_base_id
+      AND b.kind = $1 AND b.state <> 'deleting'
+    LEFT JOIN corpusmesh.runs r ON r.tenant_id = b.tenant_id AND r.run_id = b.run_id
+    LEFT JOIN corpusmesh.snapshots s ON s.tenant_id = k.tenant_id AND s.knowledge_base_id = k.knowledge_base_id
+      AND s.snapshot_id = k.current_snapshot_id
+    WHERE k.state = 'active' AND CASE
+        WHEN k.config -> '{TREE}' ->> 'scope' = '{TreeScope.DATASET}' THEN
+            coalesce((k.config -> '{TREE}' ->> 'auto_update')::boolean, true)
+            AND s.create_time < now() - make_interval(secs => $3)
+            AND k.current_snapshot_id <> coalesce(b.seen_snapshot_id, 0)
+            AND (r.state IS NULL OR NOT r.state = ANY ($2))
+        ELSE b.build_id IS NOT NULL END
+    -- Not the oldest first: those that cannot begin (the queue of their tenant is full, they have no document any more)
+    -- would stand before all others for ever.
+    ORDER BY random() LIMIT $4
+"""  # noqa: S608 - constants
+_GIVEN_UP = """
+    SELECT b.tenant_id, b.knowledge_base_id, b.build_id, b.run_id
+    FROM corpusmesh.builds b LEFT JOIN corpusmesh.runs r ON r.tenant_id = b.tenant_id AND r.run_id = b.run_id
+    WHERE b.state = 'deleting' AND b.update_time < now() - make_interval(secs => $2)
+      AND (r.state IS NULL OR NOT r.state = ANY ($1))
+    ORDER BY b.update_time LIMIT $3
+"""
+
+
+async def begin_build(
+    connection: Connection, identity: Identity, knowledge_base_id: str, order: TreeOrder, limits: WorkLimits
+) -> bool:
+    """Begin a build of a locked knowledge base, if none is under way.
+
+    Returns:
+        Whether it was begun.
+
+    Raises:
+        OverloadedError: If too much work waits.
+    """
+    tenant_id = identity.tenant_id
+    await check_backlog(connection, tenant_id, limits)
+    row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+    if row is not None and row["state"] != BuildState.DELETING:
+        if row["run_state"] in LIVING_RUN:
+            return False
+        build_id = row["build_id"]
+    else:
+        build_id = new_id()
+        await connection.execute(
+            "INSERT INTO corpusmesh.builds (tenant_id, build_id, knowledge_base_id, kind, state)"
+            " VALUES ($1, $2, $3, $4, 'empty')",
+            tenant_id,
+            build_id,
+            knowledge_base_id,
+            DATASET_TREE,
+        )
+    run_order = RunOrder(RunKind.TREE, identity.user_id, order.request_id, headers=order.headers)
+    payload = {"full": "1" if order.full else ""}
+    run_id = await start_run(connection, tenant_id, knowledge_base_id, build_id, run_order, payload)
+    await connection.execute(
+        "UPDATE corpusmesh.builds b SET run_id = $3, plan = $4, progress = '{}', update_time = now(),"
+        # If it fails, it is not tried again by itself before something else is published.
+        "   seen_snapshot_id = k.current_snapshot_id FROM corpusmesh.knowledge_bases k"
+        " WHERE b.tenant_id = $1 AND b.build_id = $2 AND k.tenant_id = b.tenant_id"
+        "   AND k.knowledge_base_id = b.knowledge_base_id",
+        tenant_id,
+        build_id,
+        run_id,
+        dict(order.plan),
+    )
+    return True
+
+
+async def begin_removal(connection: Connection, identity: Identity, knowledge_base_id: str, request_id: str) -> None:
+    """Withdraw a tree and begin the run that removes it, unless it is being removed already.
+
+    Raises:
+        NotFoundError: If there is no tree.
+    """
+    tenant_id = identity.tenant_id
+    row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+    if row is None:
+        raise tree_not_found(knowledge_base_id)
+    # Runs are locked before knowledge bases.
+    await cancel_run(connection, tenant_id, row["run_id"])
+    current = await lock_current(connection, tenant_id, knowledge_base_id)
+    # Only now: of two deletions of one tree the second one finds it deleted.
+    row = await read_build(connection, tenant_id, build_id=row["build_id"])
+    if row is not None and row["state"] != BuildState.DELETING:
+        order = RunOrder(RunKind.TREE_REMOVAL, identity.user_id, request_id)
+        await withdraw_build(connection, row, order, current)
+
+
+async def start_due(database: Database, limits: WorkLimits, limit: int, *, quiet_seconds: float) -> int:
+    """See `TreeStore`; whoever locks a knowledge base first starts its build, and the others pass it by.
+
+    Returns:
+        How many runs were begun.
+    """
+    async with database.system() as connection:
+        due = await connection.fetch(_DUE, DATASET_TREE, list(LIVING_RUN), quiet_seconds, limit)
+        given_up = await connection.fetch(_GIVEN_UP, list(LIVING_RUN), _REMOVAL_SECONDS, limit)
+    count = 0
+    for row in due:
+        # What is wrong with one, or was changed by somebody else meanwhile, does not hold up the others.
+        with contextlib.suppress(InvalidArgumentError, NotFoundError, OverloadedError):
+            count += await _start_if_due(database, limits, row)
+    for row in given_up:
+        count += await _remove_again(database, row)
+    return count
+
+
+async def _start_if_due(database: Database, limits: WorkLimits, due: asyncpg.Record) -> int:
+    tenant_id, knowledge_base_id = due["tenant_id"], due["knowledge_base_id"]
+    identity = Identity(tenant_id, _SERVICE, Role.OWNER, Scope.WRITE, kind=CallerKind.SERVICE)
+    async with database.tenant(tenant_id) as connection:
+        knowledge_base = await connection.fetchrow(
+            "SELECT config, current_snapshot_id FROM corpusmesh.knowledge_bases"
+            " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND state = 'active' FOR UPDATE SKIP LOCKED",
+            tenant_id,
+            knowledge_base_id,
+        )
+        row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+        living = row if row is not None and row["state"] != BuildState.DELETING else None
+        if knowledge_base is None or (living is not None and living["run_id"] != (due["build_run_id"] or "")):
+            return 0
+        settings = TreeSettings.of(knowledge_base["config"])
+        if settings.scope is TreeScope.DATASET:
+            return await _follow(connection, identity, knowledge_base_id, living, limits)
+    if living is None:
+        return 0
+    # Its own transaction: the run of a build is locked before the knowledge base.
+    async with database.tenant(tenant_id) as connection:
+        await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE)
+        await begin_removal(connection, identity, knowledge_base_id, "")
+    return 1
+
+
+async def _follow(
+    connection: Connection, identity: Identity, knowledge_base_id: str, row: asyncpg.Record | None, limits: WorkLimits
+) -> int:
+    tenant_id = identity.tenant_id
+    current = await current_bitmap(connection, tenant_id, knowledge_base_id)
+    versions = await shown_versions(connection, tenant_id, knowledge_base_id, current)
+    if row is None and not versions:
+        return 0
+    is_shown = row is not None and load_bitmap(row["nodes"]) <= load_bitmap(current)
+    if row is not None and is_shown and versions == load_bitmap(row["sources"]):
+        await connection.execute(
+            "UPDATE corpusmesh.builds b SET seen_snapshot_id = k.current_snapshot_id"
+            " FROM corpusmesh.knowledge_bases k"
+            " WHERE b.tenant_id = $1 AND b.build_id = $2 AND k.tenant_id = b.tenant_id"
+            "   AND k.knowledge_base_id = b.knowledge_base_id",
+            tenant_id,
+            row["build_id"],
+        )
+        return 0
+    full = row is not None and row["figures"].get("wants_full_build") is True
+    return int(await begin_build(connection, identity, knowledge_base_id, TreeOrder(full=full), limits))
+
+
+async def _remove_again(database: Database, given_up: asyncpg.Record) -> int:
+    """Begin a removal that was given up once more: nobody can ask for it, and its records would stay for ever."""
+    tenant_id = given_up["tenant_id"]
+    async with database.tenant(tenant_id) as connection:
+        await lock_current(connection, tenant_id, given_up["knowledge_base_id"])
+        row = await read_build(connection, tenant_id, build_id=given_up["build_id"])
+        if row is None or row["run_id"] != given_up["run_id"]:
+            return 0
+        await withdraw_build(connection, row, RunOrder(RunKind.TREE_REMOVAL, _SERVICE), None)
+    return 1
+
+
+def tree_not_found(knowledge_base_id: str) -> NotFoundError:
+    """Say that a knowledge base has no tree that the caller may see."""
+    return NotFoundError(
+        "TREE_NOT_FOUND",
+        "the knowledge base has no tree of its own; build one",
+        knowledge_base=knowledge_base_id,
+    )
