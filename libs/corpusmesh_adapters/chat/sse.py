@@ -7,6 +7,7 @@ from typing import Any
 from corpusmesh_core.ports.chat import ChatDelta, ChatUsage, FinishReason
 
 MAX_EVENT_BYTES = 1 << 20
+_MAX_TOKENS = 100_000_000
 
 
 async def read_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
@@ -77,5 +78,8 @@ def _usage(value: Any) -> ChatUsage | None:
         return None
     prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
     if not isinstance(prompt, int) or not isinstance(completion, int):
+        return None
+    # What no call can cost is not believed: it would be taken off what a tenant has spent, or fit into no column.
+    if not (0 <= prompt <= _MAX_TOKENS and 0 <= completion <= _MAX_TOKENS):
         return None
     return ChatUsage(prompt, completion)

@@ -30,6 +30,9 @@ TOO_MANY: Final = "context_too_small"
 MISCONFIGURED: Final = "misconfigured"
 _INPUT_SLACK: Final = 1.25
 """Language models cut texts into other tokens than the embedder, which we count by before a call."""
+_LEAST_TOLD: Final = 0.25
+"""Of our own count, the least that a service is believed: no tokenizer takes so few, and a bound of tokens must hold
+where a service says that nothing was read."""
 _MIN_CALL_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 1.0
@@ -214,12 +217,13 @@ class ModelWriter:
         return await asyncio.to_thread(self._check, order, heard.text), None
 
     async def _settle(self, entry: UsageEntry, heard: Heard, sent: int) -> None:
-        """Account by the service's own figures; by our own where it does not tell."""
-        received = self._counter.count_tokens([heard.text])[0] if heard.usage is None else 0
+        """Account by the service's own figures, where they can be true; by our own where it does not tell."""
+        received = self._counter.count_tokens([heard.text])[0]
+        told = heard.usage
         await self._budget.settle(
             entry,
-            input_token_count=heard.usage.prompt_token_count if heard.usage else sent,
-            output_token_count=heard.usage.completion_token_count if heard.usage else received,
+            input_token_count=max(told.prompt_token_count, int(_LEAST_TOLD * sent)) if told else sent,
+            output_token_count=max(told.completion_token_count, int(_LEAST_TOLD * received)) if told else received,
         )
 
     def _check(self, order: Order, answer: str) -> Written:
