@@ -21,9 +21,9 @@ from corpusmesh_retrieve.ledger import Recorder
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.request_checks import check_query, knowledge_base_ids_of, snapshot_names
 from corpusmesh_retrieve.searching import Searcher
-from corpusmesh_retrieve.slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.retrieval_plans import make_plan
+from corpusmesh_runtime.tenant_slots import BUSY_RETRY_SECONDS, TenantSlots
 
 _MIN_EVIDENCE_TOKENS = 100
 _MAX_EVIDENCE_TOKENS = 100_000

@@ -47,10 +47,10 @@ from corpusmesh_retrieve.evaluating.measuring import (
     values_by_measure,
 )
 from corpusmesh_retrieve.evaluating.visible import AskedQuestions, QuestionReader, spread
-from corpusmesh_retrieve.slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.page_tokens import checked_page_size, make_page_token, read_page_number, read_page_token
 from corpusmesh_runtime.policy import knowledge_base_id_of
+from corpusmesh_runtime.tenant_slots import BUSY_RETRY_SECONDS, TenantSlots
 
 _DEFAULT_DRAW = 50
 _MAX_DRAW = 500

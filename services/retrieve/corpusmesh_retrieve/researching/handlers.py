@@ -27,10 +27,10 @@ from corpusmesh_retrieve.researching.running import Research, ResearchPlan
 from corpusmesh_retrieve.researching.sources import KnowledgeBaseSource, WebResearchSource, planned_for_research
 from corpusmesh_retrieve.researching.writing import cost_to_wire, evidence_to_wire, node_to_wire, summary_to_wire
 from corpusmesh_retrieve.searching import Searcher
-from corpusmesh_retrieve.slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_retrieve.web import WebSource
 from corpusmesh_runtime.context import CallContext, require_call
 from corpusmesh_runtime.retrieval_plans import make_plan
+from corpusmesh_runtime.tenant_slots import BUSY_RETRY_SECONDS, TenantSlots
 
 _MIN_EVIDENCE_TOKENS = 100
 _MAX_EVIDENCE_TOKENS = 100_000

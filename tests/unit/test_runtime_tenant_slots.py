@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from corpusmesh_core.errors import OverloadedError
-from corpusmesh_retrieve.slots import TenantSlots
+from corpusmesh_runtime.tenant_slots import TenantSlots
 
 
 def slots(limit: int) -> TenantSlots:
