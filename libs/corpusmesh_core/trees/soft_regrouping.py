@@ -6,6 +6,7 @@ carried over instead; a new child joins those of the one that it is most like.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 from corpusmesh_core.trees.regrouping import INSERTED
 from corpusmesh_core.trees.settings import TreeSettings
 from corpusmesh_core.trees.values import Vectors
+
+_INSERTED_AT_ONCE: Final = 256
+"""Inserted children that are compared with all others at once: bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,13 @@ def regroup_softly(
     if not len(kept):
         return None
     stand_ins = origins.copy()
-    for place in np.flatnonzero(origins == INSERTED):
+    inserted = np.flatnonzero(origins == INSERTED)
+    known = vectors[kept] if len(inserted) else vectors[:0]
+    for start in range(0, len(inserted), _INSERTED_AT_ONCE):
+        new = inserted[start : start + _INSERTED_AT_ONCE]
         with np.errstate(all="ignore"):
-            cosines = np.nan_to_num(vectors[kept] @ vectors[place], nan=-1.0)
-        stand_ins[place] = origins[kept[int(np.argmax(cosines))]]
+            cosines = np.nan_to_num(vectors[new] @ known.T, nan=-1.0)
+        stand_ins[new] = origins[kept[np.argmax(cosines, axis=1)]]
     by_origin = np.argsort(stand_ins, kind="stable")
     old_places = np.arange(1 + max(int(members.max()) for members in old))
     firsts = np.searchsorted(stand_ins[by_origin], old_places, side="left")
