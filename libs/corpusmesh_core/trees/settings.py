@@ -135,7 +135,7 @@ class TreeSettings:
         values: dict[str, Any] = dict(section) if isinstance(section, Mapping) else {}
         for name, kind in _ENUMS.items():
             if name in values:
-                values[name] = kind(values[name])
+                values[name] = _member(kind, values[name], name)
         for name in _ZERO_IS_DEFAULT:
             # The contract says 0 for what is not set.
             if values.get(name) == 0:
@@ -145,6 +145,18 @@ class TreeSettings:
         except TypeError as error:
             known = ", ".join(cls.__slots__)
             raise InvalidArgumentError("SETTING_UNKNOWN", f"{TREE} takes {known}", field=TREE) from error
+
+
+def _member(kind: type[StrEnum], value: object, name: str) -> StrEnum:
+    try:
+        return kind(str(value))
+    except ValueError as error:
+        raise InvalidArgumentError(
+            "TREE_SETTING_INVALID",
+            f"{name} must be one of {', '.join(kind)}",
+            field=f"{TREE}.{name}",
+            setting=name,
+        ) from error
 
 
 _MAX_PROMPT_CHARACTERS: Final = 2000
