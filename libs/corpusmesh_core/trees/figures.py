@@ -17,8 +17,20 @@ their nodes of the first layer as in a full build, and to those of the second by
 """
 MAX_DRIFT: Final = 0.1
 """Drift from which a full build pays; those trees had 0.06 where staleness was 0.34, and 0.09 where it was 0.55."""
+MAX_UPDATE_SHARE: Final = 0.5
+"""Share of the leaves above which a change is no update any more: the tree is built anew."""
 _LEAST_PAIRS: Final = 100
 """Pairs that a tree counts as having at least: two boundaries of a dozen are no trend."""
+
+
+def is_update(changed_count: int, leaf_count: int) -> bool:
+    """Say whether a tree can be brought up to date rather than built anew.
+
+    Args:
+        changed_count: Leaves added, changed and removed.
+        leaf_count: Leaves now.
+    """
+    return changed_count <= MAX_UPDATE_SHARE * leaf_count
 
 
 def staleness(*, added: int, changed: int, removed: int, leaf_count: int) -> float:

@@ -29,6 +29,10 @@ class RaptorSettings(Section):
     """How often trees that should follow are looked for."""
     slice_nodes: int = Field(default=256, ge=1)
     """Nodes of a knowledge base's tree that are made before they are written and progress is told."""
+    max_concurrent_plans: int = Field(default=4, ge=1)
+    """Plans made at once, each up to some 200 MB; a quarter is left to other tenants."""
+    max_concurrent_watches: int = Field(default=256, ge=1)
+    """Builds watched at once; a quarter is left to other tenants."""
     plan_max_leaves: int = Field(default=50_000, ge=100)
     """Chunks that a plan reads; of more, whole documents taken evenly over all, and what those cost is projected."""
     plan_milliseconds_per_leaf: float = Field(default=1.0, gt=0)

@@ -1,15 +1,15 @@
 """Trees, nodes and costs as the contract writes them."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.tree_search import children_of, leaf_count_of
 from corpusmesh_core.trees.settings import SummaryMethod
 from corpusmesh_core.trees.telling import TreeProgress
-from corpusmesh_core.trees.values import CHILDREN, FALLBACK, LEAF_COUNT, MADE_BY, TreeCost
+from corpusmesh_core.trees.values import FALLBACK, MADE_BY, TreeCost
 from corpusmesh_raptor.names import TreeName
 from corpusmesh_runtime.places import place_to_wire
 
@@ -99,31 +99,6 @@ def leaf_to_wire(record: Record) -> pb.TreeLeaf:
         text=record.text,
         title=record.title,
     )
-
-
-def children_of(record: Record) -> Sequence[str]:
-    """Tell what stands right beneath a node.
-
-    Args:
-        record: Its record.
-
-    Returns:
-        Ids of records: of nodes, and on layer 1 of chunks.
-    """
-    return record.attributes.get(CHILDREN, "").split()
-
-
-def leaf_count_of(record: Record) -> int:
-    """Tell how many chunks a node stands for.
-
-    Args:
-        record: Its record.
-
-    Returns:
-        The count.
-    """
-    text = record.attributes.get(LEAF_COUNT, "")
-    return int(text) if text.isdecimal() else len(record.links)
 
 
 def is_by_model(record: Record) -> bool:

@@ -74,7 +74,7 @@ class Grouper:
         """
         self._settings = settings
         self._clusterer = clusterer
-        self._max_mixture_nodes = min(max_mixture_nodes, MAX_VECTORS_PER_CALL)
+        self._max_mixture_nodes = max_mixture_nodes
         self._earlier = earlier
         self._origins = earlier.origins if earlier is not None else None
         self._depth = 0
@@ -100,7 +100,13 @@ class Grouper:
         if kept is not None:
             return kept
         self._origins = None
-        soft = await self._cluster_softly(vectors, timeout_seconds)
+        soft = await cluster_softly(
+            self._clusterer,
+            vectors,
+            self._settings,
+            max_node_count=self._max_mixture_nodes,
+            timeout_seconds=timeout_seconds,
+        )
         grouping = await asyncio.to_thread(group_layer, vectors, self._settings, cluster=soft)
         if grouping is None:
             return None
@@ -131,21 +137,40 @@ class Grouper:
             self._origins = _origins_of(sections, self._earlier.layers[0], self._origins)
         return Groups(sections, _NO_THRESHOLD)
 
-    async def _cluster_softly(self, vectors: Vectors, timeout_seconds: float) -> Sequence[NDArray[np.int32]] | None:
-        if not asks_for_mixture(len(vectors), self._settings):
-            return None
-        if self._clusterer is None or len(vectors) > self._max_mixture_nodes:
-            reason = "TREE_METHOD_UNAVAILABLE" if self._clusterer is None else "TREE_LAYER_TOO_LARGE"
-            _log.warning("watershed in place of the mixture", node_count=len(vectors), reason=reason)
-            return None
+
+async def cluster_softly(
+    clusterer: SoftClusterer | None,
+    vectors: Vectors,
+    settings: TreeSettings,
+    *,
+    max_node_count: int,
+    timeout_seconds: float,
+) -> Sequence[NDArray[np.int32]] | None:
+    """Cluster a layer by METHOD_MIXTURE, where it is asked for and can be had.
+
+    Args:
+        clusterer: What clusters softly; None where there is none.
+        vectors: Vectors of the layer, shape (n, dimension).
+        settings: How the tree is made.
+        max_node_count: Largest layer that is clustered so, besides MAX_VECTORS_PER_CALL.
+        timeout_seconds: How long it may take.
+
+    Returns:
+        The clusters, see `group_layer`; None where the watershed stands in, which the log tells where it was not asked
+        for: it gives a tree where the mixture gives none, and nothing is failed for it.
+    """
+    count = len(vectors)
+    if not asks_for_mixture(count, settings):
+        return None
+    if clusterer is None or count > min(max_node_count, MAX_VECTORS_PER_CALL):
+        reason = "TREE_METHOD_UNAVAILABLE" if clusterer is None else "TREE_LAYER_TOO_LARGE"
+    else:
         try:
-            return await self._clusterer.cluster(
-                vectors, seed=self._settings.random_seed, timeout_seconds=timeout_seconds
-            )
+            return await clusterer.cluster(vectors, seed=settings.random_seed, timeout_seconds=timeout_seconds)
         except CorpusMeshError as error:
-            # The watershed gives a tree where the mixture gives none; a document is not failed for it.
-            _log.warning("watershed in place of the mixture", node_count=len(vectors), reason=error.reason)
-            return None
+            reason = error.reason
+    _log.warning("watershed in place of the mixture", node_count=count, reason=reason)
+    return None
 
 
 def _sections(clusters: Sequence[NDArray[np.int32]]) -> tuple[Section, ...]:

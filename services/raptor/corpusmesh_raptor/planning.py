@@ -20,6 +20,7 @@ from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.trees import BuildRow
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_core.trees.cost import plan_tree
+from corpusmesh_core.trees.figures import is_update
 from corpusmesh_core.trees.keys import tree_fingerprint
 from corpusmesh_core.trees.seriation import seriate
 from corpusmesh_core.trees.settings import SummaryMethod, TreeMethod, TreeScope, TreeSettings
@@ -36,8 +37,6 @@ from corpusmesh_runtime.context import require_call
 
 _READ_VERSIONS: Final = 64
 _READ_SECONDS: Final = 30.0
-_MAX_CHANGED_SHARE: Final = 0.5
-"""Share of the leaves above which a build is no update any more."""
 _PROJECTED: Final = tuple(
     entry.name
     for entry in fields(TreeCost)
@@ -182,9 +181,7 @@ class TreePlanner:
         cost, changed = await asyncio.to_thread(
             plan_update, old, [version for version in now if version in before], new, replaced, settings
         )
-        if changed > _MAX_CHANGED_SHARE * max(1, cost.leaf_count):
-            return None
-        return Plan(cost, len(versions), len(versions))
+        return Plan(cost, len(versions), len(versions)) if is_update(changed, cost.leaf_count) else None
 
     async def _read(self, versions: Sequence[VersionRow]) -> Mapping[int, LeafSet]:
         return await read_leaves(self._objects, versions, timeout_seconds=_seconds())

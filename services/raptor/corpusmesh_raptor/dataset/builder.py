@@ -14,6 +14,7 @@ from corpusmesh_core.ports.trees import BuildRow
 from corpusmesh_core.ports.work import BuildChange, StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy.publishing import dump_bitmap
+from corpusmesh_core.trees.figures import is_update
 from corpusmesh_core.trees.keys import tree_fingerprint
 from corpusmesh_core.trees.reuse import OldNodes, left_out, plan_layer
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings
@@ -46,8 +47,6 @@ DRAFT: Final = "draft"
 before lies."""
 RECORDS_MISSING: Final = frozenset({"TREE_RECORDS_MISSING", "TREE_RECORDS_INCOMPLETE"})
 _MAX_DRAFT_BYTES: Final = 1 << 30
-_MAX_CHANGED_SHARE: Final = 0.5
-"""Share of the leaves above which a change is no update any more."""
 
 
 class TreeBuilder:
@@ -130,7 +129,7 @@ class TreeBuilder:
         planted = None
         if old is not None and not is_full and self._is_current(old) and old.layers:
             planted = await planter.plant_changes(old, state.versions)
-            if planted.changed_count > _MAX_CHANGED_SHARE * planted.skeleton.leaf_count:
+            if not is_update(planted.changed_count, planted.skeleton.leaf_count):
                 planted = None
         is_full = planted is None
         if planted is None:

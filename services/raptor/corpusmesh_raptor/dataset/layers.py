@@ -7,21 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.errors import CorpusMeshError
-from corpusmesh_core.ports.clustering import MAX_VECTORS_PER_CALL, SoftClusterer
-from corpusmesh_core.trees.clustering import asks_for_mixture, group_layer
+from corpusmesh_core.ports.clustering import SoftClusterer
+from corpusmesh_core.trees.clustering import group_layer
 from corpusmesh_core.trees.regrouping import INSERTED, OldLayer, regroup
 from corpusmesh_core.trees.settings import TreeMethod, TreeSettings
 from corpusmesh_core.trees.skeleton import Skeleton, SkeletonLayer
 from corpusmesh_core.trees.soft_regrouping import regroup_softly
-from corpusmesh_core.trees.values import Vectors
 from corpusmesh_core.trees.watershed import neighbour_cosines
 from corpusmesh_raptor.dataset.drafts import Draft
 from corpusmesh_raptor.dataset.ground import Ground, TreeReader
-from corpusmesh_runtime.logging import get_logger
+from corpusmesh_raptor.grouping import cluster_softly
 from corpusmesh_runtime.worker import TaskContext
-
-_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,13 @@ class LayerCutter:
             if (carried := await self._carried_softly(draft, ground, layer)) is not None:
                 return carried
         await ground.load(np.arange(len(ground)), draft.skeleton, number, self._reader, with_texts=False)
-        soft = await self._softly(ground.vectors)
+        soft = await cluster_softly(
+            self._clusterer,
+            ground.vectors,
+            self._settings,
+            max_node_count=self._max_mixture_nodes,
+            timeout_seconds=self._context.remaining_seconds(),
+        )
         grouping = await asyncio.to_thread(group_layer, ground.vectors, self._settings, cluster=soft)
         if grouping is None:
             return None
@@ -135,20 +137,6 @@ class LayerCutter:
         for gap in gaps:
             cosines[gap] = neighbour_cosines(ground.vectors[gap : gap + 2])[0]
         return cosines
-
-    async def _softly(self, vectors: Vectors) -> Sequence[NDArray[np.int32]] | None:
-        if not asks_for_mixture(len(vectors), self._settings):
-            return None
-        if self._clusterer is None or len(vectors) > min(self._max_mixture_nodes, MAX_VECTORS_PER_CALL):
-            _log.warning("watershed in place of the mixture", node_count=len(vectors), reason="TREE_LAYER_TOO_LARGE")
-            return None
-        try:
-            return await self._clusterer.cluster(
-                vectors, seed=self._settings.random_seed, timeout_seconds=self._context.remaining_seconds()
-            )
-        except CorpusMeshError as error:
-            _log.warning("watershed in place of the mixture", node_count=len(vectors), reason=error.reason)
-            return None
 
 
 def _same_leaves(skeleton: Skeleton, old: Skeleton, moved: NDArray[np.int64]) -> NDArray[np.int64]:

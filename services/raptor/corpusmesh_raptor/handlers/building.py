@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.artefacts.names import TREE as TREE_ARTEFACT
-from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError
+from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError, OverloadedError
 from corpusmesh_core.ports.trees import BuildRow, TreeOrder
 from corpusmesh_core.tenancy import Access, KnowledgeBase, VersionRow, document_not_found
 from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
@@ -21,6 +21,7 @@ from corpusmesh_raptor.summarizing import Summarizer
 from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.logging import get_logger
+from corpusmesh_runtime.tenant_slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_runtime.tracing import outgoing_headers
 from corpusmesh_runtime.version_runs import VersionRuns
 
@@ -68,6 +69,7 @@ class TreeBuilder:
             has_model=tools.chat is not None,
         )
         self._remade = VersionRuns(stores.runs, stores.documents)
+        self._plans = TenantSlots(settings.max_concurrent_plans, busy=_busy)
 
     async def plan(self, request: pb.PlanTreeRequest) -> pb.PlanTreeResponse:
         """Plan what a build would cost, over the documents that the caller may see.
@@ -77,6 +79,9 @@ class TreeBuilder:
 
         Returns:
             The plan and what bounds it.
+
+        Raises:
+            OverloadedError: TREE_PLANS_BUSY if too many plans are made already.
         """
         knowledge_base, settings = await self._writable(request.parent)
         view = await self._viewer.look(knowledge_base.knowledge_base_id)
@@ -194,7 +199,9 @@ class TreeBuilder:
         *,
         full: bool,
     ) -> Plan:
-        return await self._planner.plan(versions, settings, space_id=view.inputs.space_id, build=build, full=full)
+        # It costs a reader half a second of CPU and a lot of memory: whoever asks again and again waits for no other.
+        with self._plans.taken(require_call().identity.tenant_id):
+            return await self._planner.plan(versions, settings, space_id=view.inputs.space_id, build=build, full=full)
 
     async def _plan_or_none(
         self, view: TreeView, versions: Sequence[VersionRow], settings: TreeSettings, *, full: bool
@@ -229,3 +236,9 @@ def _without_documents(names: Sequence[str]) -> None:
             "this knowledge base has one tree over all its documents; leave documents empty",
             field="documents",
         )
+
+
+def _busy() -> OverloadedError:
+    return OverloadedError(
+        "TREE_PLANS_BUSY", "too many trees are planned; try again shortly", retry_delay_seconds=BUSY_RETRY_SECONDS
+    )

@@ -3,6 +3,7 @@
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
 from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.ports.trees import BuildState
 from corpusmesh_core.records import Record
 from corpusmesh_core.trees.skeleton import Skeleton
 from corpusmesh_raptor.convert import node_to_wire
@@ -83,15 +84,18 @@ class NodeLister:
 
     async def _shape(self, view: TreeView) -> Skeleton | None:
         row = view.row
-        if row is None:
+        if row is None or row.state is BuildState.DELETING:
+            # Nothing of it is visible any more, and its shape may be swept already.
             return None
         seconds = min(_READ_SECONDS, require_call().remaining_seconds())
         try:
             return await self._shelf.read(row, timeout_seconds=seconds)
         except NotFoundError:
             # A newer build has taken its place since the row was read.
-            again = await self._viewer.look(row.knowledge_base_id)
-            return await self._shelf.read(again.row or row, timeout_seconds=seconds)
+            again = (await self._viewer.look(row.knowledge_base_id)).row
+            if again is None or again.state is BuildState.DELETING:
+                return None
+            return await self._shelf.read(again, timeout_seconds=seconds)
 
 
 def _position(key: str) -> tuple[int | None, int]:

@@ -7,10 +7,10 @@ from typing import Final
 
 from corpusmesh_core.ports.index import MAX_WINDOW, RecordIndex, RecordSelection
 from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.tree_search import children_of
 from corpusmesh_core.trees.settings import TreeScope
 from corpusmesh_core.trees.values import TREE_OF
 from corpusmesh_core.visibility import VisibilityFilter
-from corpusmesh_raptor.convert import children_of
 from corpusmesh_raptor.handlers.views import TreeView
 from corpusmesh_raptor.names import TreeName, node_not_found
 from corpusmesh_runtime.context import require_call

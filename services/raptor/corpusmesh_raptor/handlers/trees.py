@@ -6,6 +6,7 @@ from typing import Any
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh.raptor.v1.tree_service_pb2_grpc import TreeServiceServicer
+from corpusmesh_core.errors import OverloadedError
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.convert import leaf_to_wire, node_to_wire
 from corpusmesh_raptor.handlers.building import TreeBuilder
@@ -18,6 +19,7 @@ from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.idempotency import once
 from corpusmesh_runtime.page_tokens import within_page
+from corpusmesh_runtime.tenant_slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_runtime.watching import watch_changes
 
 _ENDED = frozenset({pb.Tree.STATE_EMPTY, pb.Tree.STATE_READY})
@@ -35,6 +37,7 @@ class TreeHandlers(TreeServiceServicer):
             tools: What plans are made with.
         """
         self._stores = stores
+        self._watches = TenantSlots(settings.max_concurrent_watches, busy=_busy)
         self._events = tools.events
         self._viewer = TreeViewer(stores.snapshots, stores.trees)
         self._nodes = NodeReader(stores.index)
@@ -69,19 +72,20 @@ class TreeHandlers(TreeServiceServicer):
         name = dataset_tree_of(request.name)
         identity = require_call().identity
         watched = self._describer.watched(name)
-        run_id = await watched.run_id()
-        states = watch_changes(
-            self._events,
-            f"events.run.{identity.tenant_id}.{run_id}",
-            watched.read,
-            mark_of=lambda tree: tree.SerializeToString(deterministic=True),
-            has_ended=lambda tree: tree.state in _ENDED,
-        )
-        sequence = 0
-        async with contextlib.aclosing(states):
-            async for tree in states:
-                sequence += 1
-                yield pb.WatchTreeResponse(tree=tree, sequence=sequence)
+        with self._watches.taken(identity.tenant_id):
+            run_id = await watched.run_id()
+            states = watch_changes(
+                self._events,
+                f"events.run.{identity.tenant_id}.{run_id}",
+                watched.read,
+                mark_of=lambda tree: tree.SerializeToString(deterministic=True),
+                has_ended=lambda tree: tree.state in _ENDED,
+            )
+            sequence = 0
+            async with contextlib.aclosing(states):
+                async for tree in states:
+                    sequence += 1
+                    yield pb.WatchTreeResponse(tree=tree, sequence=sequence)
 
     async def CancelTreeBuild(self, request: pb.CancelTreeBuildRequest, context: Any) -> pb.CancelTreeBuildResponse:
         """See the contract."""
@@ -131,3 +135,9 @@ class TreeHandlers(TreeServiceServicer):
     async def _audit(self, action: str, resource: str) -> None:
         call = require_call()
         await self._stores.audit.append(call.identity, action, resource, "ok", call.request_id, {})
+
+
+def _busy() -> OverloadedError:
+    return OverloadedError(
+        "TREE_WATCHES_BUSY", "too many builds are watched; try again shortly", retry_delay_seconds=BUSY_RETRY_SECONDS
+    )
