@@ -1,5 +1,6 @@
 """The doors to trees: what is visible to whom, what is told to whom, and what is done once."""
 
+import contextlib
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,12 +15,13 @@ from pyroaring import BitMap
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.artefacts.skeletons import pack_skeleton
 from corpusmesh_core.artefacts.trees import FileTree, pack_trees
-from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OverloadedError
 from corpusmesh_core.ports.trees import BuildRow, BuildState
 from corpusmesh_core.tenancy import Identity, Role, Scope, dump_bitmap
 from corpusmesh_core.trees.skeleton import SkeletonLayer, VersionLeaves, plant
 from corpusmesh_core.trees.telling import TreeFigures, TreeProgress, cost_values, figures_values, progress_values
 from corpusmesh_core.trees.values import GrownTree, TreeCost
+from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_runtime.context import CallContext, current_call
 from tests.support.canned_trees import KB, MOMENT, Mesh, chunk, node
 
@@ -340,6 +342,15 @@ async def test_a_tree_that_was_never_published_has_no_nodes_to_list() -> None:
     assert page == pb.ListTreeNodesResponse()
 
 
+async def test_a_tree_whose_shape_was_swept_has_no_nodes_to_list() -> None:
+    mesh = library()
+    assert mesh.row is not None
+    mesh.row = replace(mesh.row, state=BuildState.DELETING, artefacts={"skeleton": "gone"})
+    with calling("ann"):
+        page = await mesh.handlers().ListTreeNodes(pb.ListTreeNodesRequest(parent=DATASET), CONTEXT)
+    assert page == pb.ListTreeNodesResponse()
+
+
 async def test_the_same_request_id_begins_one_build_and_says_so_again() -> None:
     mesh = library()
     request = pb.BuildTreeRequest(parent=PARENT, full=True, request_id=str(uuid.uuid4()))
@@ -456,6 +467,22 @@ async def test_a_watch_tells_the_tree_as_it_is_then_every_change_and_ends_with_t
         pb.Tree.STATE_BUILDING,
         pb.Tree.STATE_READY,
     ]
+
+
+async def test_one_tenant_leaves_watches_to_others() -> None:
+    mesh = library()
+    assert mesh.row is not None
+    mesh.row = replace(mesh.row, is_building=True)
+    mesh.settings = RaptorSettings(max_concurrent_watches=2)
+    handlers = mesh.handlers()
+    request = pb.WatchTreeRequest(name=DATASET)
+    with calling("ann"):
+        async with contextlib.aclosing(cast(Any, handlers.WatchTree(request, CONTEXT))) as first:
+            await anext(first)
+            with pytest.raises(OverloadedError, match="watched"):
+                await anext(handlers.WatchTree(request, CONTEXT))
+        async with contextlib.aclosing(cast(Any, handlers.WatchTree(request, CONTEXT))) as again:
+            assert (await anext(again)).tree.state == pb.Tree.STATE_BUILDING
 
 
 async def test_a_watch_of_what_is_not_built_tells_it_once() -> None:

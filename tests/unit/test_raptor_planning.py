@@ -1,5 +1,6 @@
 """What plans tell: of all, of what has changed, of a sample, and for how long."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.artefacts.skeletons import pack_skeleton
 from corpusmesh_core.artefacts.trees import FileTree, pack_trees
+from corpusmesh_core.errors import OverloadedError
 from corpusmesh_core.ports.trees import BuildRow, BuildState
 from corpusmesh_core.tenancy import Identity, Role, Scope
 from corpusmesh_core.trees.clustering import centroids, group_layer
@@ -212,6 +214,19 @@ async def test_a_build_that_is_under_way_is_not_planned_again() -> None:
     for _ in range(2):
         await mesh.handlers().BuildTree(pb.BuildTreeRequest(parent=PARENT), CONTEXT)
     assert [bool(order.plan) for order in mesh.orders] == [True, False]
+
+
+async def test_few_plans_are_made_at_once_and_a_build_begins_without_one_all_the_same() -> None:
+    mesh = shelf(6)
+    mesh.settings = RaptorSettings(max_concurrent_plans=2)
+    handlers = mesh.handlers()
+    requests = [handlers.PlanTree(pb.PlanTreeRequest(parent=PARENT), CONTEXT) for _ in range(4)]
+    build = handlers.BuildTree(pb.BuildTreeRequest(parent=PARENT), CONTEXT)
+    *plans, _ = await asyncio.gather(*requests, build, return_exceptions=True)
+    refused = [found for found in plans if isinstance(found, OverloadedError)]
+    assert [error.reason for error in refused] == ["TREE_PLANS_BUSY"] * 3
+    assert len(mesh.orders) == 1
+    assert (await handlers.PlanTree(pb.PlanTreeRequest(parent=PARENT), CONTEXT)).document_count == 6
 
 
 async def test_a_build_keeps_its_plan() -> None:
