@@ -83,6 +83,18 @@ async def test_vectors_without_keys_give_leaves_keys_of_their_own_all_the_same()
     assert keys[0] == keys[1] != keys[2]
 
 
+@pytest.mark.parametrize("with_keys", [True, False])
+async def test_what_is_struck_out_behind_what_is_embedded_makes_another_key(with_keys: bool) -> None:
+    long = "水" * 30_000
+    keys = [
+        (await read_leaves(stored([chunk(0, text)], with_keys=with_keys), [VERSION], timeout_seconds=1.0))[1]
+        .leaves[0]
+        .key
+        for text in (f"{long} the secret", long, long)
+    ]
+    assert keys[0] != keys[1] == keys[2]
+
+
 async def test_what_is_missing_is_told_not_guessed() -> None:
     objects = stored([chunk(0, "springs")])
     del objects.kept["vectors"]

@@ -18,6 +18,7 @@ from corpusmesh_core.artefacts import (
 )
 from corpusmesh_core.documents import BlockKind, Chunk, ChunkRole
 from corpusmesh_core.errors import InternalError
+from corpusmesh_core.ports.embedding import MAX_TEXT_BYTES
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.records import chunk_record_id
 from corpusmesh_core.tenancy import VersionRow
@@ -105,7 +106,11 @@ def _leaf_set(version: VersionRow, chunks: Sequence[Chunk], vectors: VectorSet) 
 
 
 def _key(keys: NDArray[np.uint8], row: int, title: str, chunk: Chunk) -> bytes:
-    if row < len(keys):
-        return bytes(keys[row])
     # Vectors of an earlier release came without keys. A knowledge base has one space, so it need not be in there.
-    return text_key("", embedded_text(title, chunk.context, chunk.text))
+    has_key = row < len(keys)
+    key = bytes(keys[row]) if has_key else text_key("", embedded_text(title, chunk.context, chunk.text))
+    if 4 * (len(title) + len(chunk.context) + len(chunk.text) + 2) <= MAX_TEXT_BYTES:
+        return key
+    # Only the beginning of a very long text is embedded. A summary is of all of it: what was struck out behind that
+    # beginning must not be taken over with it.
+    return text_key(key.hex(), chunk.text)
