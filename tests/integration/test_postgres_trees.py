@@ -237,6 +237,25 @@ async def test_failed_build_says_why_leaves_what_was_and_is_not_tried_again_by_i
     assert await follows(trees, owner)
 
 
+async def test_trees_that_cannot_be_begun_do_not_hold_up_those_of_others(
+    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+) -> None:
+    stuck = await metadata.tenant()
+    for name in ("first", "second"):
+        await metadata.knowledge_base(stuck, name)
+        broken = {"template": "general", "tree": {"scope": "dataset", "small_layer_size": 1}}
+        await metadata.knowledge_bases.update(stuck, name, KnowledgeBaseChange(config=broken))
+        await metadata.ingest(stuck, name, [upload("a.txt")])
+    await metadata.work_off(stuck.tenant_id)
+    await metadata.ingest(owner, "kb", [upload("c.txt")])
+    await metadata.work_off(owner.tenant_id)
+    for _ in range(300):
+        await trees.start_due(1, quiet_seconds=0.0)
+        if await trees.get(owner, "kb") is not None:
+            return
+    pytest.fail("the trees of another tenant are always looked at first")
+
+
 async def test_document_that_is_published_while_a_tree_is_built_asks_for_the_next(
     metadata: Metadata, trees: PostgresTreeStore, owner: Identity
 ) -> None:
