@@ -48,7 +48,7 @@ _DUE = f"""
         ELSE b.build_id IS NOT NULL END
     -- Not the oldest first: those that cannot begin (the queue of their tenant is full, they have no document any more)
     -- would stand before all others for ever.
-    ORDER BY random() LIMIT $4
+    ORDER BY row_number() OVER (PARTITION BY k.tenant_id ORDER BY random()), random() LIMIT $4
 """  # noqa: S608 - constants
 _GIVEN_UP = """
     SELECT b.tenant_id, b.knowledge_base_id, b.build_id, b.run_id
