@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
+from corpusmesh_core.errors import DeadlineExceededError, FailedPreconditionError, UnavailableError
 from corpusmesh_core.ports.embedding import EmbedResult
 from corpusmesh_core.trees.settings import SummaryMethod, TreeMethod, TreeSettings
 from corpusmesh_core.trees.values import GrownTree, Leaf, TreeNode, Vectors
-from corpusmesh_raptor.grouping import Grouper
+from corpusmesh_raptor.grouping import Grouper, cluster_softly
 from corpusmesh_raptor.growing import GrowingTools, KnownNode, grow
 from corpusmesh_raptor.node_vectors import NodeEmbedder
 from tests.support.ingest_stages import DIMENSION, CountingEmbedder, unit_vector
@@ -207,6 +208,19 @@ async def test_a_mixture_shares_leaves_and_its_absence_leaves_the_watershed() ->
     for fields in absent:
         stood_in = await grown(leaves, vectors, grown_with(CountingSession()), settings=mixture, **fields)
         assert [node.children for node in stood_in.layers[0]] == [node.children for node in hard.layers[0]]
+
+
+async def test_a_mixture_that_does_not_end_leaves_time_for_the_watershed() -> None:
+    allowed: list[float] = []
+
+    class Waiting(OverlappingClusterer):
+        async def cluster(self, vectors: Any, *, seed: int, timeout_seconds: float) -> tuple[NDArray[np.int32], ...]:
+            allowed.append(timeout_seconds)
+            raise DeadlineExceededError("TREE_CLUSTERING_TIMEOUT", "it took longer")
+
+    soft = TreeSettings(method=TreeMethod.MIXTURE)
+    assert await cluster_softly(Waiting(), walk(40), soft, max_node_count=99, timeout_seconds=100.0) is None
+    assert allowed == [50.0]
 
 
 async def test_progress_is_told_from_none_to_all_of_each_layer() -> None:

@@ -21,6 +21,9 @@ from corpusmesh_runtime.logging import get_logger
 
 _BY_DOCUMENT: Final = frozenset({TreeMethod.PAGE, TreeMethod.SECTION})
 _NO_THRESHOLD: Final = 0.0
+_SHARE_OF_TIME: Final = 0.5
+"""Of the time that is left, what soft clustering may take, waiting for its turn behind other trees included: the rest
+is for the tree that the watershed then gives."""
 _log = get_logger(__name__)
 
 
@@ -153,7 +156,7 @@ async def cluster_softly(
         vectors: Vectors of the layer, shape (n, dimension).
         settings: How the tree is made.
         max_node_count: Largest layer that is clustered so, besides MAX_VECTORS_PER_CALL.
-        timeout_seconds: How long it may take.
+        timeout_seconds: Time that is left for the layer; clustering may take half of it.
 
     Returns:
         The clusters, see `group_layer`; None where the watershed stands in, which the log tells where it was not asked
@@ -166,7 +169,9 @@ async def cluster_softly(
         reason = "TREE_METHOD_UNAVAILABLE" if clusterer is None else "TREE_LAYER_TOO_LARGE"
     else:
         try:
-            return await clusterer.cluster(vectors, seed=settings.random_seed, timeout_seconds=timeout_seconds)
+            return await clusterer.cluster(
+                vectors, seed=settings.random_seed, timeout_seconds=_SHARE_OF_TIME * timeout_seconds
+            )
         except CorpusMeshError as error:
             reason = error.reason
     _log.warning("watershed in place of the mixture", node_count=count, reason=reason)
