@@ -199,6 +199,18 @@ async def test_a_node_of_what_is_hidden_shows_nowhere() -> None:
     assert [leaf.record_id for leaf in outcome.leaves["20-tree_node-x"]] == ["1-0", "2-0"]
 
 
+async def test_the_place_of_a_summary_in_its_layer_does_not_count_hidden_ones() -> None:
+    bench = Bench([*_CHUNKS, *_FILE_TREE])
+    item = (await bench.search("ferries at noon")).kept[0]
+    own = replace(item.candidate.record, position=7)
+    of_many = replace(own, document_id="", kind=RecordKind.TREE_NODE)
+    places = [
+        hit_to_wire(replace(item, candidate=replace(item.candidate, record=record))).position
+        for record in (own, of_many)
+    ]
+    assert places == [7, 0]
+
+
 async def test_the_best_summaries_are_entered_and_other_chunks_stay_behind() -> None:
     bench = Bench([*_CHUNKS, *_FILE_TREE])
     outcome = await bench.search("otters trams", TreeMode.HIERARCHICAL, summaries=1, chunks_per_summary=1)

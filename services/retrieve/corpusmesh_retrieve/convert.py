@@ -157,7 +157,8 @@ def hit_to_wire(ranked: RankedCandidate, leaves: Sequence[Record] = ()) -> pb.Se
         title=node_title(record, [leaf.title for leaf in leaves]),
         place=place_to_wire(record, document),
         text=record.text,
-        position=record.position,
+        # The place of a summary of several documents among its layer would tell how many hidden ones stand before it.
+        position=record.position if document else 0,
         token_count=record.token_count,
         scores=scores_to_wire(ranked.explanation),
         picture=_picture_name(record, document),
