@@ -41,7 +41,7 @@ _DUE = f"""
       AND s.snapshot_id = k.current_snapshot_id
     WHERE k.state = 'active' AND CASE
         WHEN k.config -> '{TREE}' ->> 'scope' = '{TreeScope.DATASET}' THEN
-            coalesce((k.config -> '{TREE}' ->> 'auto_update')::boolean, true)
+            coalesce(k.config -> '{TREE}' ->> 'auto_update', 'true') <> 'false'
             AND s.create_time < now() - make_interval(secs => $3)
             AND k.current_snapshot_id <> coalesce(b.seen_snapshot_id, 0)
             AND (r.state IS NULL OR NOT r.state = ANY ($2))
