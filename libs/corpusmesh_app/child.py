@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from corpusmesh_app.mesh import serve
+from corpusmesh_app.serving import serve
 from corpusmesh_app.settings import load_settings
 from corpusmesh_core.errors import CorpusMeshError
 

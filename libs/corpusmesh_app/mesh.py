@@ -2,9 +2,8 @@
 
 import asyncio
 import secrets
-import signal
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -17,23 +16,25 @@ from corpusmesh.retrieve.v1.vocabulary_service_pb2_grpc import add_VocabularySer
 from corpusmesh_adapters.clustering.process import MixtureProcess
 from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.postgres import Database, migrate
+from corpusmesh_app.backends import (
+    chat_model,
+    embedding_backend,
+    embedding_tokenizer,
+    page_embedding_backend,
+    rerank_backend,
+    web_source,
+)
 from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.wiring import (
     Adapters,
-    chat_model,
     database_settings,
-    embedding_backend,
-    embedding_tokenizer,
     gateway_stores,
     identity_signer,
     make_rng,
     open_adapters,
-    page_embedding_backend,
     password_sealer,
     raptor_stores,
-    rerank_backend,
     retrieve_stores,
-    web_source,
 )
 from corpusmesh_app.working import run_tree_worker, run_worker
 from corpusmesh_core.errors import InvalidArgumentError
@@ -358,40 +359,6 @@ class Process:
         """End the process: a part that must run has ended."""
         if self._failed is not None and not self._failed.done():
             self._failed.set_exception(error)
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[asyncio.Event]:
-    """Turn SIGTERM and SIGINT into an event.
-
-    Yields:
-        The event.
-    """
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-
-async def serve(service: str, settings: MeshSettings, role: str) -> None:
-    """Run one service, or all of them, until SIGTERM or SIGINT.
-
-    Args:
-        service: A name out of `SERVICES`, or "all".
-        settings: The configuration.
-        role: "server", "worker" or "both".
-
-    Raises:
-        CorpusMeshError: If it does not come up, or a part of it ends.
-    """
-    names = SERVICES if service == "all" else (service,)
-    with stop_on_signals() as stop:
-        async with Process(settings, names, role) as process:
-            await process.run_until(stop)
 
 
 async def prepare_database(settings: MeshSettings) -> str | None:

@@ -14,7 +14,7 @@ import yaml
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError
 from corpusmesh_embed.config import EmbedSettings
 from corpusmesh_gateway.config import GatewaySettings
 from corpusmesh_ingest.config import IngestSettings
@@ -242,3 +242,21 @@ def load_settings(path: Path | None) -> MeshSettings:
         raise InvalidArgumentError(
             "CONFIG_INVALID", f"configuration {where}: {first['msg']}", field=where, setting=where
         ) from error
+
+
+def require_setting(value: str, setting: str) -> None:
+    """Refuse to start without a setting.
+
+    Args:
+        value: What it is set to.
+        setting: Its name.
+
+    Raises:
+        FailedPreconditionError: CONFIG_MISSING if it is empty.
+    """
+    if not value:
+        raise FailedPreconditionError(
+            "CONFIG_MISSING",
+            f"set {setting}, or run `corpusmesh up`, which brings a server of its own",
+            setting=setting,
+        )

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusmesh_adapters.postgres import OutboxRelay, PostgresCompletionCache, PostgresTaskQueue, PostgresTaskSweeper
+from corpusmesh_app.backends import chat_model
 from corpusmesh_app.settings import MeshSettings
-from corpusmesh_app.wiring import Adapters, chat_model, password_sealer
+from corpusmesh_app.wiring import Adapters, password_sealer
 from corpusmesh_core.orchestration.values import Policy
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.parsing import DocumentParser

@@ -20,7 +20,7 @@ import pytest
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
 from corpusmesh.ingest.v1 import run_service_pb2 as run_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
-from corpusmesh_app.wiring import embedding_tokenizer
+from corpusmesh_app.backends import embedding_tokenizer
 from corpusmesh_client import CorpusMeshClient, UploadItem
 from corpusmesh_core.errors import UnavailableError
 from corpusmesh_core.ports.embedding import TextTokenizer

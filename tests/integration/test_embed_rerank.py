@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from corpusmesh_adapters.models.rerank_http import HttpRerankBackend, RerankEndpoint
 from corpusmesh_adapters.models.rerank_onnx import OnnxRerankBackend
 from corpusmesh_adapters.peers import GrpcEmbedder
+from corpusmesh_app.backends import rerank_backend
 from corpusmesh_app.settings import MeshSettings
-from corpusmesh_app.wiring import rerank_backend
 from corpusmesh_core.errors import (
     DeadlineExceededError,
     FailedPreconditionError,

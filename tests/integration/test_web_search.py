@@ -16,8 +16,8 @@ import pytest
 
 from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.web_search import FetchedWebPages, SearxngSearch, TavilySearch, WebPageSettings
+from corpusmesh_app.backends import web_source
 from corpusmesh_app.settings import MeshSettings
-from corpusmesh_app.wiring import web_source
 from corpusmesh_core.errors import (
     CorpusMeshError,
     DeadlineExceededError,

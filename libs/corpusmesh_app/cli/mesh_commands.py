@@ -70,7 +70,7 @@ async def up(
     import asyncio
 
     from corpusmesh_app.cli.local_mesh import local_mesh
-    from corpusmesh_app.mesh import stop_on_signals
+    from corpusmesh_app.serving import stop_on_signals
 
     with stop_on_signals() as stop:
         async with local_mesh(data, config, session.output, stop) as (mesh, running):
@@ -88,7 +88,7 @@ async def serve(
     role: Annotated[RoleName, typer.Option(help="Server, worker (of ingest), or both.")] = RoleName.BOTH,
 ) -> None:
     """Run one service against the servers and peers that the configuration names."""
-    from corpusmesh_app.mesh import serve as serve_service
+    from corpusmesh_app.serving import serve as serve_service
     from corpusmesh_app.settings import load_settings
 
     session.output.message(f"Serving {service.value} ({role.value})")
@@ -133,7 +133,7 @@ async def demo(
 
     from corpusmesh_app.cli.demonstration import demonstrate, examples_folder
     from corpusmesh_app.cli.local_mesh import local_mesh
-    from corpusmesh_app.mesh import stop_on_signals
+    from corpusmesh_app.serving import stop_on_signals
 
     folder = examples_folder(examples)
     with stop_on_signals() as stop:
