@@ -41,7 +41,9 @@ def node_key(fingerprint: bytes, children: Sequence[bytes], title: str = "") -> 
         KEY_BYTES bytes.
     """
     digest = hashlib.blake2b(fingerprint, digest_size=KEY_BYTES)
-    digest.update(title.encode())
+    # Its length too: a heading could be written so that it reads as a title and the key of a chunk that is gone.
+    encoded = title.encode(errors="replace")
+    digest.update(len(encoded).to_bytes(4, "big") + encoded)
     for child in children:
         digest.update(child)
     return digest.digest()
