@@ -64,16 +64,21 @@ class OldNodes:
         Args:
             old: The tree; None for none.
         """
-        self._by_key: dict[bytes, list[tuple[int, bytes, int, int]]] = {}
+        self._same: dict[tuple[bytes, int, bytes], tuple[int, int]] = {}
+        self._on_layer: dict[tuple[bytes, int], tuple[int, int]] = {}
+        self._anywhere: dict[bytes, int] = {}
         if old is None:
             return
         for number, layer in enumerate(old.layers, start=1):
             for node in range(len(layer)):
                 ordinal = int(layer.ordinals[node])
                 if ordinal:
-                    identity = _identity(old, number, layer.children_of(node))
-                    entry = (number, identity, ordinal, node)
-                    self._by_key.setdefault(bytes(layer.keys[node]), []).append(entry)
+                    key = bytes(layer.keys[node])
+                    self._same.setdefault(
+                        (key, number, _identity(old, number, layer.children_of(node))), (ordinal, node)
+                    )
+                    self._on_layer.setdefault((key, number), (ordinal, node))
+                    self._anywhere.setdefault(key, ordinal)
 
     def find(self, key: bytes, number: int, identity: bytes) -> tuple[int, int, bool]:
         """Find a node with a content key.
@@ -86,15 +91,12 @@ class OldNodes:
         Returns:
             Its ordinal, its place on that layer or -1, and whether it is the very same node; (0, -1, False) for none.
         """
-        found = self._by_key.get(key)
-        if not found:
-            return 0, -1, False
-        for layer, children, ordinal, place in found:
-            if layer == number and children == identity:
-                return ordinal, place, True
+        if found := self._same.get((key, number, identity)):
+            return *found, True
         # One on the same layer rather than one elsewhere.
-        layer, _, ordinal, place = min(found, key=lambda entry: entry[0] != number)
-        return ordinal, place if layer == number else -1, False
+        if found := self._on_layer.get((key, number)):
+            return *found, False
+        return self._anywhere.get(key, 0), -1, False
 
 
 def plan_layer(
