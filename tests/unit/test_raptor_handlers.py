@@ -1,5 +1,6 @@
 """The doors to trees: what is visible to whom, what is told to whom, and what is done once."""
 
+import asyncio
 import contextlib
 import time
 import uuid
@@ -15,13 +16,20 @@ from pyroaring import BitMap
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.artefacts.skeletons import pack_skeleton
 from corpusmesh_core.artefacts.trees import FileTree, pack_trees
-from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OverloadedError
+from corpusmesh_core.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    OverloadedError,
+)
 from corpusmesh_core.ports.trees import BuildRow, BuildState
 from corpusmesh_core.tenancy import Identity, Role, Scope, dump_bitmap
 from corpusmesh_core.trees.skeleton import SkeletonLayer, VersionLeaves, plant
 from corpusmesh_core.trees.telling import TreeFigures, TreeProgress, cost_values, figures_values, progress_values
 from corpusmesh_core.trees.values import GrownTree, TreeCost
 from corpusmesh_raptor.config import RaptorSettings
+from corpusmesh_raptor.handlers.shapes import SkeletonShelf
 from corpusmesh_runtime.context import CallContext, current_call
 from tests.support.canned_trees import KB, MOMENT, Mesh, chunk, node
 
@@ -334,6 +342,26 @@ async def test_the_tree_of_a_knowledge_base_is_listed_from_the_top_down_as_far_a
         assert page.next_page_token == ""
         tree = await handlers.GetTree(pb.GetTreeRequest(name=DATASET), CONTEXT)
         assert sum(tree.layer_node_counts) == len(page.nodes)
+
+
+async def test_a_shape_is_read_once_however_many_ask_at_once() -> None:
+    mesh = library()
+    built(mesh)
+    reads: list[str] = []
+
+    class Slow:
+        async def get(self, key: str, **_: object) -> bytes:
+            reads.append(key)
+            await asyncio.sleep(0.02)
+            return mesh.artefacts[key]
+
+    shelf = SkeletonShelf(cast(Any, Slow()))
+    assert mesh.row is not None
+    found = await asyncio.gather(*(shelf.read(mesh.row, timeout_seconds=5.0) for _ in range(20)))
+    assert reads == ["shape"]
+    assert all(shape is found[0] for shape in found)
+    with pytest.raises(DeadlineExceededError):
+        await SkeletonShelf(cast(Any, Slow())).read(mesh.row, timeout_seconds=0.001)
 
 
 async def test_a_tree_that_was_never_published_has_no_nodes_to_list() -> None:

@@ -79,8 +79,8 @@ class NodeLister:
         skeleton = await self._shape(view)
         if skeleton is None or skeleton.space_id != view.inputs.space_id:
             return [], 0
-        record_ids = await visible_nodes(skeleton, view.inputs, layer)
-        return await self._nodes.fetch(view, record_ids[start : start + size]), len(record_ids)
+        record_ids, count = await visible_nodes(skeleton, view.inputs, layer, start=start, size=size)
+        return await self._nodes.fetch(view, record_ids), count
 
     async def _shape(self, view: TreeView) -> Skeleton | None:
         row = view.row
