@@ -43,8 +43,9 @@ from corpusmesh_runtime.worker import TaskContext
 FULL: Final = "full"
 FRESH: Final = "fresh"
 DRAFT: Final = "draft"
+FORMER: Final = "former"
 """Payload of a task: whether the whole is built anew; without a look at the tree before; where the draft of the slice
-before lies."""
+before lies, and that of the slice before that one, which nobody reads any more."""
 RECORDS_MISSING: Final = frozenset({"TREE_RECORDS_MISSING", "TREE_RECORDS_INCOMPLETE"})
 _MAX_DRAFT_BYTES: Final = 1 << 30
 
@@ -97,6 +98,9 @@ class TreeBuilder:
         payload = self._context.claim.payload
         try:
             draft = await self._read_draft(payload.get(DRAFT, ""))
+            if former := payload.get(FORMER):
+                # Megabytes each, and a long build has hundreds of slices: the sweep at its end would come late.
+                await self._stores.objects.delete(former)
             told = progress_of(self._row.progress).cost
             spent = with_lost_spending(draft.cost if draft is not None else TreeCost(), told)
             self._session = self._summarizer.open(
@@ -143,12 +147,13 @@ class TreeBuilder:
             changed_count=planted.changed_count,
         )
         self._cost.leaf_count = planted.skeleton.leaf_count
-        return draft, LayerView.of_leaves(planted.skeleton, planted.ground)
+        return draft, await asyncio.to_thread(LayerView.of_leaves, planted.skeleton, planted.ground)
 
     async def _go_on(self, draft: Draft, *, is_fresh: bool) -> tuple[Draft, LayerView]:
         self._old = None if is_fresh else await self._read_old(draft.skeleton.space_id)
         await self._reader(draft.skeleton).refresh()
-        view = LayerView.of_leaves(draft.skeleton, Ground(draft.skeleton.leaf_count, draft.dimension))
+        leaves = Ground(draft.skeleton.leaf_count, draft.dimension)
+        view = await asyncio.to_thread(LayerView.of_leaves, draft.skeleton, leaves)
         for layer in draft.skeleton.layers:
             view = await asyncio.to_thread(view.next_layer, layer)
         return draft, view
@@ -253,7 +258,8 @@ class TreeBuilder:
         content = await asyncio.to_thread(pack_draft, draft)
         await self._stores.objects.put(key, content, timeout_seconds=self._context.remaining_seconds())
         self._context.reach("after_artefact")
-        return StageOutcome(goes_on=True, payload={**claim.payload, DRAFT: key})
+        former = claim.payload.get(DRAFT, "")
+        return StageOutcome(goes_on=True, payload={**claim.payload, DRAFT: key, FORMER: former})
 
     async def _finish(self, draft: Draft, reader: TreeReader) -> StageOutcome:
         claim = self._context.claim
@@ -262,7 +268,8 @@ class TreeBuilder:
         nodes = BitMap(skeleton.ordinals.tolist())
         await self._check(skeleton, nodes, reader)
         self._settle_time()
-        figures = describe(skeleton, self._tree_settings, add_costs(draft.cost, self._cost))
+        bill = add_costs(draft.cost, self._cost)
+        figures = await asyncio.to_thread(describe, skeleton, self._tree_settings, bill)
         key = await write_skeleton(
             self._stores.objects,
             self._row,

@@ -201,12 +201,13 @@ class Ground:
         Raises:
             InternalError: TREE_RECORDS_MISSING if a record is not there.
         """
-        wanted = {
-            skeleton.ground_record_id(number, int(place)): int(place)
-            for place in places
-            if not self.ignored[place]
-            and (not self.has_vector[place] or (with_texts and int(place) not in self._texts))
-        }
+        asked = np.asarray(places, dtype=np.int64)
+        asked = asked[~self.ignored[asked]]
+        # Without a loop where vectors alone are wanted: that is asked of a whole layer, most of which is there.
+        is_missing = ~self.has_vector[asked]
+        if with_texts:
+            is_missing |= np.array([place not in self._texts for place in asked.tolist()], dtype=bool)
+        wanted = {skeleton.ground_record_id(number, place): place for place in asked[is_missing].tolist()}
         wanted.pop("", None)
         if not wanted:
             return
