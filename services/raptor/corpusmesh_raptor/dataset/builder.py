@@ -28,7 +28,14 @@ from corpusmesh_core.trees.telling import (
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.dataset.drafts import Draft, pack_draft, unpack_draft
-from corpusmesh_raptor.dataset.finishing import add_costs, describe, finished, leave_out, with_lost_spending
+from corpusmesh_raptor.dataset.finishing import (
+    add_costs,
+    binding,
+    describe,
+    finished,
+    leave_out,
+    with_lost_spending,
+)
 from corpusmesh_raptor.dataset.ground import Ground, TreeReader
 from corpusmesh_raptor.dataset.layers import LayerCutter
 from corpusmesh_raptor.dataset.nodes import LayerView, NodeMaker
@@ -108,7 +115,7 @@ class TreeBuilder:
                 run_id=self._context.claim.run_id,
                 settings=self._tree_settings,
                 cost=self._cost,
-                spent=spent,
+                spent=binding(spent),
             )
             if draft is None or not self._is_current(draft.skeleton):
                 begun = await self._begin(is_full=bool(payload.get(FULL)), is_fresh=bool(payload.get(FRESH)))

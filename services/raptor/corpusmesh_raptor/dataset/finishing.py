@@ -13,6 +13,7 @@ from corpusmesh_core.trees.skeleton import Skeleton, SkeletonLayer, beneath, lea
 from corpusmesh_core.trees.telling import TreeFigures
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.dataset.drafts import Draft
+from corpusmesh_raptor.summarizing.calls import TREE_TIME_SPENT
 
 
 def leave_out(layer: SkeletonLayer, rows: Sequence[NDArray[np.int32]], gone: NDArray[np.bool_]) -> None:
@@ -99,6 +100,19 @@ _SPENDING: Final = (
     "embedded_token_count",
     "duration_seconds",
 )
+
+
+def binding(spent: TreeCost) -> TreeCost:
+    """Say what of earlier slices binds the next one.
+
+    Args:
+        spent: What they have cost.
+
+    Returns:
+        The same; but that one of them had no time left for its language model is no reason for the next, which has time
+        of its own.
+    """
+    return replace(spent, stepped_down_reason="") if spent.stepped_down_reason == TREE_TIME_SPENT else spent
 
 
 def with_lost_spending(before: TreeCost, told: TreeCost) -> TreeCost:
