@@ -1,4 +1,7 @@
-"""One call to the language model for one cluster: within the budget, in time, tried again once, checked."""
+"""One call to the language model for one cluster: within the budget, in time, checked.
+
+It is not tried again here: the port does so where that makes sense, and a second layer of attempts would multiply.
+"""
 
 import asyncio
 import hashlib
@@ -35,8 +38,6 @@ _LEAST_TOLD: Final = 0.25
 where a service says that nothing was read."""
 _MIN_CALL_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 1.0
-_RETRY_SECONDS: Final = 1.0
-_MAX_RETRY_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,13 @@ class Written:
         token_count: Its tokens.
         failure: Why there is none: UNFAITHFUL, UNUSABLE, UNREACHABLE, MISCONFIGURED, TOO_MANY, TREE_TIME_SPENT or a
             reason of the budget.
+        is_answered: Whether the service said something; None where it was not asked, or not for long enough to tell.
     """
 
     text: str = ""
     token_count: int = 0
     failure: str = ""
+    is_answered: bool | None = None
 
 
 def make_order(place: int, cluster: Cluster, settings: TreeSettings, counter: TextTokenizer, *, model: str) -> Order:
@@ -139,7 +142,7 @@ class ModelWriter:
             settings: How summaries are made.
             run_id: Run in whose name it is asked.
             call_timeout_seconds: Longest call.
-            make_rng: Dice for delimiters and for the wait before a second attempt.
+            make_rng: Dice for delimiters.
         """
         self._chat = chat
         self._counter = counter
@@ -166,32 +169,22 @@ class ModelWriter:
             return Written(failure=TOO_MANY)
         rng = self._make_rng()
         messages = await asyncio.to_thread(self._render, order, rng)
-        written, retry_seconds = await self._attempt(order, messages, deadline)
-        if retry_seconds is not None:
-            # Full jitter, so that refused callers do not come back together; what the service asks for is the least.
-            wait = retry_seconds + _RETRY_SECONDS * float(rng.random())
-            if asyncio.get_running_loop().time() + wait + _MIN_CALL_SECONDS < deadline:
-                await asyncio.sleep(wait)
-                written, _ = await self._attempt(order, messages, deadline)
-        return written
+        return await self._ask(order, messages, deadline)
 
     def _render(self, order: Order, rng: np.random.Generator) -> tuple[ChatMessage, ...]:
         return render_summary_messages(
             order.instructions, order.texts, topic=order.topic, block_count=order.block_count, rng=rng
         )
 
-    async def _attempt(
-        self, order: Order, messages: Sequence[ChatMessage], deadline: float
-    ) -> tuple[Written, float | None]:
-        """Make one call; tell how long to wait at least before another one makes sense, None where none does."""
+    async def _ask(self, order: Order, messages: Sequence[ChatMessage], deadline: float) -> Written:
         seconds = min(self._call_timeout_seconds, deadline - asyncio.get_running_loop().time())
         if seconds < _MIN_CALL_SECONDS:
-            return Written(failure=TREE_TIME_SPENT), None
+            return Written(failure=TREE_TIME_SPENT)
         max_answer_tokens = answer_tokens(self._settings)
         sent = sum(self._counter.count_tokens([message.content for message in messages]))
         entry = UsageEntry(self._chat.model, PURPOSE, self._run_id, 1, int(_INPUT_SLACK * sent), max_answer_tokens)
         if reason := await self._budget.reserve(entry):
-            return Written(failure=reason), None
+            return Written(failure=reason)
         heard = Heard()
         is_begun = True
         try:
@@ -202,19 +195,19 @@ class ModelWriter:
         except InvalidArgumentError:
             # The service refuses the request as it is, as for its length.
             is_begun = False
-            return _failed("refused", UNUSABLE)
+            return _failed("refused", UNUSABLE, is_answered=True)
         except FailedPreconditionError:
             is_begun = False
-            return _failed("misconfigured", MISCONFIGURED)
-        except (UnavailableError, OverloadedError) as error:
+            return _failed("misconfigured", MISCONFIGURED, is_answered=True)
+        except (UnavailableError, OverloadedError):
             is_begun = bool(heard.parts)
-            written, _ = _failed("lost", UNREACHABLE)
-            return written, min(_MAX_RETRY_SECONDS, error.retry_delay_seconds or 0.0)
+            return _failed("lost", UNREACHABLE, is_answered=False)
         except LOST_ERRORS:
-            return _failed("lost", UNREACHABLE)
+            # Of a call that the end of the tree's time cut short nobody knows whether it would have been answered.
+            return _failed("lost", UNREACHABLE, is_answered=False if seconds >= self._call_timeout_seconds else None)
         finally:
             await self._settle(entry, heard, sent if is_begun else 0)
-        return await asyncio.to_thread(self._check, order, heard.text), None
+        return await asyncio.to_thread(self._check, order, heard.text)
 
     async def _settle(self, entry: UsageEntry, heard: Heard, sent: int) -> None:
         """Account by the service's own figures, where they can be true; by our own where it does not tell."""
@@ -230,14 +223,14 @@ class ModelWriter:
         text = read_summary(answer, order.texts, self._counter, max_tokens=self._settings.effective_summary_tokens)
         if text is None:
             SUMMARY_CALLS_TOTAL.labels("unusable").inc()
-            return Written(failure=UNUSABLE)
+            return Written(failure=UNUSABLE, is_answered=True)
         if unsupported(text, order.known):
             SUMMARY_CALLS_TOTAL.labels("unfaithful").inc()
-            return Written(failure=UNFAITHFUL)
+            return Written(failure=UNFAITHFUL, is_answered=True)
         SUMMARY_CALLS_TOTAL.labels("answered").inc()
-        return Written(text, self._counter.count_tokens([text])[0])
+        return Written(text, self._counter.count_tokens([text])[0], is_answered=True)
 
 
-def _failed(outcome: str, failure: str) -> tuple[Written, None]:
+def _failed(outcome: str, failure: str, *, is_answered: bool | None) -> Written:
     SUMMARY_CALLS_TOTAL.labels(outcome).inc()
-    return Written(failure=failure), None
+    return Written(failure=failure, is_answered=is_answered)
