@@ -115,3 +115,20 @@ async def test_tenants_neither_see_nor_spend_what_is_of_others(metadata: Metadat
             "UPDATE 0"
         )
     assert await ledger.spent_today(one) == 900
+
+
+async def test_what_was_spent_long_ago_is_forgotten(metadata: Metadata, ledger: PostgresUsageLedger) -> None:
+    tenant = (await metadata.tenant()).tenant_id
+    await ledger.reserve(tenant, entry(100), max_tokens_per_day=0)
+    async with metadata.database.tenant(tenant) as connection:
+        for days in (300, 500):
+            await connection.execute(
+                "INSERT INTO corpusmesh.llm_usage (tenant_id, day, model, purpose) VALUES ($1, now()::date - $2::int,"
+                " 'stub', 'tree')",
+                tenant,
+                days,
+            )
+    await metadata.sweeper.prune()
+    async with metadata.database.tenant(tenant) as connection:
+        rows = await connection.fetch("SELECT now()::date - day AS age FROM corpusmesh.llm_usage ORDER BY 1")
+    assert [row["age"] for row in rows] == [0, 300]

@@ -155,6 +155,9 @@ class PostgresTaskSweeper:
             # Kept as long as a version of before the withdrawal may still be tried again.
             ("DELETE FROM corpusmesh.chunk_edits WHERE ctid IN (SELECT ctid FROM corpusmesh.chunk_edits"
              " WHERE state = 'withdrawn' AND update_time < now() - make_interval(days => 30 + $1::int) LIMIT 5000)"),
+            # One row for each run that asked a language model; a year and a month are enough for any bill.
+            ("DELETE FROM corpusmesh.llm_usage WHERE ctid IN (SELECT ctid FROM corpusmesh.llm_usage"
+             " WHERE day < now()::date - (366 + $1::int) LIMIT 5000)"),
         )  # fmt: skip
         count = 0
         async with self._database.system() as connection:
