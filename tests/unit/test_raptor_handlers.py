@@ -162,7 +162,7 @@ async def test_a_knowledge_base_without_a_tree_has_an_empty_one() -> None:
     mesh = Mesh(published={1}, documents={1: "open"})
     with calling("ann"):
         tree = await mesh.handlers().GetTree(pb.GetTreeRequest(name=DATASET), CONTEXT)
-    assert tree == pb.Tree(name=DATASET, state=pb.Tree.STATE_EMPTY)
+    assert tree == pb.Tree(name=DATASET, state=pb.Tree.STATE_EMPTY, empty_reason="NOT_BUILT")
 
 
 async def test_the_tree_of_a_document_shows_its_nodes_alone() -> None:
@@ -272,6 +272,15 @@ async def test_a_node_over_many_chunks_shows_the_first_of_them() -> None:
         found = await mesh.handlers().GetTreeNode(pb.GetTreeNodeRequest(name=name), CONTEXT)
     assert found.node.leaf_count == 2000
     assert [leaf.record_id for leaf in found.leaves] == [f"1-{place}" for place in range(200)]
+
+
+async def test_a_page_reads_the_layers_that_it_shows_alone() -> None:
+    mesh = library()
+    with calling("ann"):
+        page = await mesh.handlers().ListTreeNodes(pb.ListTreeNodesRequest(parent=FILE, page_size=1), CONTEXT)
+    assert [one.layer for one in page.nodes] == [2]
+    assert page.next_page_token
+    assert mesh.index.scanned == [1]
 
 
 async def test_pages_of_nodes_follow_one_another_to_the_end() -> None:

@@ -7,11 +7,12 @@ from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.ports.metadata import DocumentStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.trees import BuildRow, BuildState
-from corpusmesh_core.tenancy import DocumentRow
+from corpusmesh_core.tenancy import DocumentRow, VersionRow
 from corpusmesh_core.trees.figures import staleness, wants_full_build
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings
 from corpusmesh_core.trees.telling import cost_of, figures_of, progress_of
 from corpusmesh_raptor.convert import cost_to_wire, progress_to_wire, timestamp
+from corpusmesh_raptor.handlers import absence
 from corpusmesh_raptor.handlers.nodes import NodeReader
 from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
 from corpusmesh_raptor.names import TreeName
@@ -57,8 +58,11 @@ class TreeDescriber:
         if document is None:
             return _of_dataset(view, name, counts)
         tree = _of_document(view, name, counts)
-        if counts:
-            await self._put_making(tree, view, document)
+        version = await self._published_version(document)
+        if not counts:
+            tree.empty_reason = absence.of_document(view, version)
+        elif version is not None:
+            await self._put_making(tree, view, version)
         return tree
 
     async def require_document(self, name: TreeName) -> DocumentRow | None:
@@ -77,8 +81,7 @@ class TreeDescriber:
             return None
         return await self._documents.get(require_call().identity, name.knowledge_base_id, name.document_id)
 
-    async def _put_making(self, tree: pb.Tree, view: TreeView, document: DocumentRow) -> None:
-        """Say when the tree of a document was published, and to those who may write how it was made."""
+    async def _published_version(self, document: DocumentRow) -> VersionRow | None:
         rows = await self._documents.list_versions(
             require_call().identity,
             document.knowledge_base_id,
@@ -86,15 +89,16 @@ class TreeDescriber:
             document.published_version + 1,
             1,
         )
-        version = rows[0] if rows and rows[0].version == document.published_version else None
-        if version is None:
-            return
+        return rows[0] if rows and rows[0].version == document.published_version else None
+
+    async def _put_making(self, tree: pb.Tree, view: TreeView, version: VersionRow) -> None:
+        """Say when the tree of a document was published, and to those who may write how it was made."""
         moment = timestamp(version.publish_time)
         if moment is not None:
             tree.publish_time.CopyFrom(moment)
         if not view.may_write:
             return
-        tree.run = f"knowledgeBases/{document.knowledge_base_id}/runs/{version.run_id}" if version.run_id else ""
+        tree.run = f"knowledgeBases/{version.knowledge_base_id}/runs/{version.run_id}" if version.run_id else ""
         tree.outdated = version.config_hash != config_hash(view.inputs.config)
         seconds = min(_READ_SECONDS, require_call().remaining_seconds())
         found = await find_artefacts(self._objects, [version], TREE_ARTEFACT, unpack_trees, timeout_seconds=seconds)
@@ -161,6 +165,7 @@ def _of_dataset(view: TreeView, name: TreeName, counts: list[int]) -> pb.Tree:
     )
     row = view.row
     if row is None:
+        tree.empty_reason = absence.of_dataset(view, row)
         return tree
     figures = figures_of(row.figures)
     tree.method = figures.method
@@ -174,6 +179,8 @@ def _of_dataset(view: TreeView, name: TreeName, counts: list[int]) -> pb.Tree:
             tree.snapshot = f"knowledgeBases/{name.knowledge_base_id}/snapshots/{row.snapshot_id}"
     if view.shows_figures:
         _put_figures(tree, view, row, name)
+    if tree.state == pb.Tree.STATE_EMPTY:
+        tree.empty_reason = absence.of_dataset(view, row)
     return tree
 
 
