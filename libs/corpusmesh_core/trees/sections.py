@@ -10,7 +10,7 @@ chunks.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,9 +82,25 @@ def group_leaves(
         groups = _join_lone(groups, max_tokens=None, among_kin=False)
     sections: list[Section] = []
     for group in groups:
-        title = _page_title(leaves[group.first : group.end]) if by_page else " > ".join(group.path)
+        title = page_label(leaf.page for leaf in leaves[group.first : group.end]) if by_page else " > ".join(group.path)
         sections += [Section(title, tuple(range(*bounds))) for bounds in _cut(group, max_size, cosines)]
     return tuple(sections)
+
+
+def page_label(pages: Iterable[int]) -> str:
+    """Name the pages that texts stand on.
+
+    Args:
+        pages: Their pages from 1; 0 where the format has none.
+
+    Returns:
+        The first and the last, such as "pages 3–5"; "" where there is none.
+    """
+    numbers = [page for page in pages if page]
+    if not numbers:
+        return ""
+    low, high = min(numbers), max(numbers)
+    return f"page {low}" if low == high else f"pages {low}–{high}"
 
 
 def _page_runs(leaves: Sequence[Leaf]) -> list[_Group]:
@@ -190,14 +206,6 @@ def _kinship(first: _Group, second: _Group, *, among_kin: bool = True) -> int:
 def _shared(first: _Group, second: _Group) -> int:
     pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first.path, second.path, strict=False))
     return sum(1 for _pair in pairs)
-
-
-def _page_title(leaves: Sequence[Leaf]) -> str:
-    pages = [leaf.page for leaf in leaves if leaf.page]
-    if not pages:
-        return ""
-    low, high = min(pages), max(pages)
-    return f"page {low}" if low == high else f"pages {low}–{high}"
 
 
 def _cut(group: _Group, max_size: int, cosines: NDArray[np.float32] | None) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from corpusmesh_core.artefacts import FileTree, title_of
 from corpusmesh_core.documents import Chunk, ChunkRole
 from corpusmesh_core.records import Ordinal, Record, RecordKind, chunk_record_id, derived_record_id
 from corpusmesh_core.tenancy import VersionRow
+from corpusmesh_core.trees.sections import page_label
 from corpusmesh_core.trees.settings import TreeScope
 from corpusmesh_core.trees.values import (
     CHILDREN,
@@ -42,8 +43,7 @@ def tree_records(version: VersionRow, chunks: Sequence[Chunk], file_tree: FileTr
     for nodes, vectors in zip(file_tree.tree.layers, file_tree.tree.vectors, strict=True):
         ids = [_node_id(version.ordinal, node) for node in nodes]
         for record_id, node, vector in zip(ids, nodes, vectors, strict=True):
-            first = leaves[node.leaf_places[0]]
-            paths = [leaves[place].heading_path for place in node.leaf_places]
+            stands_on = [leaves[place] for place in node.leaf_places]
             are_named = len(node.leaf_places) <= MAX_LINKED_LEAVES
             yield Record(
                 record_id=record_id,
@@ -56,12 +56,12 @@ def tree_records(version: VersionRow, chunks: Sequence[Chunk], file_tree: FileTr
                 document_id=version.document_id,
                 version=version.version,
                 display_name=version.display_name,
-                heading_path=_shared(paths),
-                page=first.page,
+                heading_path=_shared([chunk.heading_path for chunk in stands_on]),
+                page=stands_on[0].page,
                 position=position,
                 token_count=node.summary.token_count,
                 vector=vector,
-                attributes=_attributes(node, [beneath[place] for place in node.children]),
+                attributes=_attributes(node, [beneath[place] for place in node.children], stands_on),
                 links=tuple(leaf_ids[place] for place in node.leaf_places) if are_named else (),
                 layer=node.layer,
             )
@@ -79,7 +79,7 @@ def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(low for low, _high in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _attributes(node: TreeNode, children: Sequence[str]) -> Mapping[str, str]:
+def _attributes(node: TreeNode, children: Sequence[str], stands_on: Sequence[Chunk]) -> Mapping[str, str]:
     attributes = {
         CHILDREN: " ".join(children),
         LEAF_COUNT: str(len(node.leaf_places)),
@@ -88,9 +88,15 @@ def _attributes(node: TreeNode, children: Sequence[str]) -> Mapping[str, str]:
     }
     if node.summary.fallback:
         attributes[FALLBACK] = node.summary.fallback
-    if node.title:
-        attributes[SPEAKS_OF] = node.title
+    if speaks_of := node.title or page_label(_pages(stands_on)):
+        attributes[SPEAKS_OF] = speaks_of
     return attributes
+
+
+def _pages(chunks: Sequence[Chunk]) -> Iterator[int]:
+    for chunk in chunks:
+        yield chunk.page
+        yield from (box.page for box in chunk.boxes)
 
 
 def _made_by(summary: Summary) -> str:

@@ -9,7 +9,7 @@ from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.tree_search import children_of, leaf_count_of
 from corpusmesh_core.trees.settings import SummaryMethod
 from corpusmesh_core.trees.telling import TreeProgress
-from corpusmesh_core.trees.values import FALLBACK, MADE_BY, TreeCost
+from corpusmesh_core.trees.values import FALLBACK, MADE_BY, SPEAKS_OF, TreeCost
 from corpusmesh_raptor.names import TreeName
 from corpusmesh_runtime.places import place_to_wire
 
@@ -78,7 +78,7 @@ def node_to_wire(record: Record, tree: TreeName) -> pb.TreeNode:
         fallback_reason=attributes.get(FALLBACK, ""),
         children=[f"{tree.text}/nodes/{child}" for child in children_of(record)] if record.layer > 1 else [],
         leaf_count=leaf_count_of(record),
-        title=" › ".join(record.heading_path) or (f"page {record.page}" if record.page else record.title),
+        title=" › ".join(record.heading_path) or attributes.get(SPEAKS_OF, "") or record.title,
     )
 
 
