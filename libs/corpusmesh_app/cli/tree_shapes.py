@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-_MIN_TEXT_CHARACTERS = 24
+_MIN_TEXT_CELLS = 24
 _NARROW_COLUMNS = 100
+_TITLE_SEPARATOR = " › "
+_ABSENCES = {
+    "TREES_OFF": "no tree: the knowledge base asks for none (section `tree`, scope `{scope}`)",
+    "NOT_PUBLISHED": "no tree: the document is not published",
+    "NOT_BUILT": "not built yet: corpusmesh tree build --kb {knowledge_base}",
+    "NO_TEXT": "no tree: there is no running text to summarize",
+    "ONE_CHUNK": "no tree: one chunk needs no summary",
+    "ROWS_OF_TABLES": "no tree: rows of tables are not summarized",
+}
 _COUNTS = (
     "leaf_count",
     "node_count",
@@ -72,6 +81,7 @@ def tree_shape(tree: pb.Tree) -> Shape:
     return {
         "name": tree.name,
         "state": tree_state(tree),
+        "empty_reason": tree.empty_reason or None,
         "method": tree.method or None,
         "layer_node_counts": list(tree.layer_node_counts),
         "run": tree.run or None,
@@ -165,10 +175,12 @@ def draw_tree(tree: pb.Tree, nodes: Sequence[pb.TreeNode], *, depth: int, more: 
         lowest = top - depth + 1 if depth else 1
         width = min(console.width, 240)
         root = Tree(Text(plain(tree.name)), guide_style="dim")
-        for node in nodes:
-            # Where what is above is hidden, or does not stand alone, a tree has several tops.
-            if node.name not in beneath:
-                _grow(root, node, by_name, lowest, width - 4)
+        # Where what is above is hidden, or does not stand alone, a tree has several tops.
+        tops = [node for node in nodes if node.name not in beneath]
+        shared = {node.title for node in tops}
+        above = shared.pop() if len(tops) > 1 and len(shared) == 1 else ""
+        for node in tops:
+            _grow(root, node, by_name, lowest, width - 4, above)
         console.print(root, soft_wrap=False)
         if more:
             console.print("There are more nodes; --limit shows more of them, --layer one layer alone.", style="dim")
@@ -186,13 +198,14 @@ def headline(tree: pb.Tree) -> str:
         State, method, nodes of each layer from the top, and for those who may know how well it still fits.
     """
     counts = list(tree.layer_node_counts)
-    parts = [tree_state(tree)]
+    parts = [why_empty(tree) or tree_state(tree)]
     if tree.method:
         parts.append(tree.method)
     if counts:
-        parts.append(f"{sum(counts)} nodes on {len(counts)} layers ({' ← '.join(map(str, reversed(counts)))})")
+        shape = f" ({' ← '.join(map(str, reversed(counts)))})" if len(counts) > 1 else ""
+        parts.append(f"{_many(sum(counts), 'node')} on {_many(len(counts), 'layer')}{shape}")
     if tree.HasField("bill"):
-        parts.append(f"{tree.bill.leaf_count} chunks, {tree.bill.model_call_count} calls of a model")
+        parts.append(f"{_many(tree.bill.leaf_count, 'chunk')}, {_many(tree.bill.model_call_count, 'call')} of a model")
     if tree.staleness or tree.drift:
         parts.append(f"staleness {tree.staleness:.2f}, drift {tree.drift:.2f}")
     if tree.outdated:
@@ -204,20 +217,36 @@ def headline(tree: pb.Tree) -> str:
     return " · ".join(parts)
 
 
-def node_line(node: pb.TreeNode) -> str:
+def why_empty(tree: pb.Tree) -> str:
+    """Say why there is nothing of a tree.
+
+    Args:
+        tree: The tree.
+
+    Returns:
+        The reason, and what to do about it; "" where there is something, or where it is not told.
+    """
+    scope = "dataset" if tree.name.endswith("/trees/dataset") else "file"
+    sentence = _ABSENCES.get(tree.empty_reason, "") if tree.state == pb.Tree.STATE_EMPTY else ""
+    return sentence.format(scope=scope, knowledge_base=tree.name.split("/")[1]) if sentence else ""
+
+
+def node_line(node: pb.TreeNode, above: str = "") -> str:
     """Say in a few words what a node is.
 
     Args:
         node: The node.
+        above: Title of the node that it is shown beneath, which is not said again.
 
     Returns:
         Layer, chunks, tokens, who wrote it and what it speaks of.
     """
     made_by = "by a model" if node.by_model else "sentences"
     why = f" ({node.fallback_reason})" if node.fallback_reason else ""
-    title = f" · {node.title}" if node.title else ""
-    leaves = "1 chunk" if node.leaf_count == 1 else f"{node.leaf_count} chunks"
-    return plain(f"L{node.layer} · {leaves} · {node.token_count} tokens · {made_by}{why}{title}")
+    own = "" if node.title == above else node.title.removeprefix(f"{above}{_TITLE_SEPARATOR}" if above else "")
+    title = f" · {own}" if own else ""
+    leaves, tokens = _many(node.leaf_count, "chunk"), _many(node.token_count, "token")
+    return plain(f"L{node.layer} · {leaves} · {tokens} · {made_by}{why}{title}")
 
 
 def render_cost(rows: Mapping[str, pb.TreeCost]) -> list[tuple[str, ...]]:
@@ -267,22 +296,44 @@ def _layers(cost: pb.TreeCost) -> str:
     return ", ".join(f"{count:,}" for count in cost.layer_node_counts) or "no layer"
 
 
-def _grow(branch: "Tree", node: pb.TreeNode, by_name: Mapping[str, pb.TreeNode], lowest: int, width: int) -> None:
+def _many(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def _grow(
+    branch: "Tree", node: pb.TreeNode, by_name: Mapping[str, pb.TreeNode], lowest: int, width: int, above: str
+) -> None:
     if node.layer < lowest:
         return
-    twig = branch.add(_label(node, width))
+    twig = branch.add(_label(node, width, above))
     for name in node.children:
         if name in by_name:
-            _grow(twig, by_name[name], by_name, lowest, width - 4)
+            _grow(twig, by_name[name], by_name, lowest, width - 4, node.title or above)
 
 
-def _label(node: pb.TreeNode, width: int) -> "Text":
+def _label(node: pb.TreeNode, width: int, above: str) -> "Text":
+    from rich.cells import cell_len
     from rich.text import Text
 
-    line = node_line(node)
     # On a wide terminal head and text share a line; a guide that goes on beneath a long one is hard to follow.
+    is_narrow = width < _NARROW_COLUMNS
+    line = fitted(node_line(node, above), width if is_narrow else width - _MIN_TEXT_CELLS - 3)
     head = Text(line, style="bold")
-    shown = max(_MIN_TEXT_CHARACTERS, (width if width < _NARROW_COLUMNS else width - len(line) - 3))
-    text = " ".join(plain(node.text).split())
-    clipped = text if len(text) <= shown else text[: shown - 1].rstrip() + "…"
-    return head + Text("\n" if width < _NARROW_COLUMNS else " · ", style="") + Text(clipped, style="not bold")
+    text = fitted(" ".join(plain(node.text).split()), width if is_narrow else width - cell_len(line) - 3)
+    return head + Text("\n" if is_narrow else " · ", style="") + Text(text, style="not bold")
+
+
+def fitted(text: str, width: int) -> str:
+    """Cut a text to the width that it has in a terminal, where an ideograph takes two cells.
+
+    Args:
+        text: One line.
+        width: Cells.
+
+    Returns:
+        The text, or its beginning with an ellipsis; at least 24 cells of it.
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    room = max(width, _MIN_TEXT_CELLS)
+    return text if cell_len(text) <= room else set_cell_size(text, room - 1).rstrip() + "…"
