@@ -131,6 +131,22 @@ def test_explanation_shows_the_path_through_a_tree() -> None:
     ]
 
 
+def test_summaries_that_matter_are_shown_before_those_that_were_only_looked_at() -> None:
+    outcomes = ["covered"] * 30 + ["kept", "dropped", "followed"]
+    steps = [pb.TreeStep(record_id=f"n{place}", layer=1, outcome=outcome) for place, outcome in enumerate(outcomes)]
+    shown = _printed(pb.Explanation(tree_path=steps))
+    assert shown.index("n30 ") < shown.index("n32 ") < shown.index("n0 ")
+    assert "13 further summaries" in shown
+
+
+def test_the_page_of_its_first_passage_is_not_that_of_a_summary() -> None:
+    hit = _node_hit(3)
+    hit.place.page = 1
+    text = io.StringIO()
+    print_hit(Console(file=text, width=150), 1, hit, full=False)
+    assert "page" not in text.getvalue().splitlines()[0]
+
+
 def test_a_citation_of_a_summary_tells_where_it_stands() -> None:
     hit = _node_hit(2)
     text = io.StringIO()

@@ -283,18 +283,19 @@ def print_piece(text: str) -> None:
 
 
 def _where(hit: "SearchHit") -> str:
-    where = _place(hit.title, hit.document, hit.place)
     if not hit.layer:
-        return plain(where)
+        return plain(_place(hit.title, hit.document, hit.place))
+    # Its page is that of its first passage; it is of all of them, and they follow.
+    where = _place(hit.title, hit.document, hit.place, with_page=False)
     beneath = "1 passage" if len(hit.leaves) == 1 else f"{len(hit.leaves) or 'no'} passages"
     return plain(" · ".join(filter(None, (where, f"summary on layer {hit.layer} of {beneath}"))))
 
 
-def _place(title: str, document: str, place: "Place") -> str:
+def _place(title: str, document: str, place: "Place", *, with_page: bool = True) -> str:
     parts = [place.display_name or document]
     if title and title != place.display_name:
         parts.append(title)
-    if place.page:
+    if place.page and with_page:
         parts.append(f"page {place.page}")
     if place.heading_path:
         parts.append(" > ".join(place.heading_path))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _MAX_CANDIDATES = 40
 _MAX_STEPS = 20
+_STEPS_SHOWN_FIRST = ("kept", "followed")
 _PARTS = ("understanding", "recall", "rerank", "assembly", "correction", "tree")
 _OPERATORS = {0: "=", 1: "=", 2: "≠", 3: "<", 4: "≤", 5: ">", 6: "≥"}
 
@@ -128,7 +129,8 @@ def _switched_on(part: "Message") -> list[str]:
 
 
 def _print_tree_path(session: "Session", console: "Console", steps: "Iterable[pb.TreeStep]") -> None:
-    looked_at = list(steps)
+    # Many summaries are looked at and few matter: those that are hits, or led somewhere.
+    looked_at = sorted(steps, key=lambda step: step.outcome not in _STEPS_SHOWN_FIRST)
     if not looked_at:
         return
     rows = [
