@@ -17,6 +17,9 @@ class RaptorSettings(Section):
     """Calls to the language model that one worker keeps under way, over all trees."""
     model_call_timeout_seconds: float = Field(default=60.0, gt=0)
     """Longest call to the language model; what it does not answer is made of sentences."""
+    model_rest_seconds: float = Field(default=60.0, ge=0)
+    """How long trees do without a language model when five calls in a row were lost, before one call tries it again; 0
+    to ask it whatever happens."""
     max_tenant_tokens_per_day: int = Field(default=0, ge=0)
     """Tokens that language models may read and write for the trees of one tenant on one day (UTC); 0 for no bound."""
     max_leaf_count: int = Field(default=500_000, ge=1)

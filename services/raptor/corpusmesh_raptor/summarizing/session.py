@@ -29,6 +29,7 @@ from corpusmesh_raptor.summarizing.calls import (
     make_order,
 )
 from corpusmesh_raptor.summarizing.metrics import SUMMARIES_TOTAL
+from corpusmesh_raptor.summarizing.rest import ModelRest
 from corpusmesh_runtime.logging import get_logger
 
 MODEL_NOT_CONFIGURED: Final = "MODEL_NOT_CONFIGURED"
@@ -57,6 +58,7 @@ class ModelAccess:
         model: Name of the model.
         cache: Keeps what it wrote; None to keep none.
         slots: One for each call that this process may have under way, over all trees.
+        rest: Whether the model is left alone, by all trees.
         call_count: How many that are.
         tenant_id: Tenant whose answers are kept.
     """
@@ -65,6 +67,7 @@ class ModelAccess:
     model: str
     cache: CompletionCache | None
     slots: asyncio.Semaphore
+    rest: ModelRest
     call_count: int
     tenant_id: str
 
@@ -95,6 +98,7 @@ class SummarySession:
         self._access = access
         self._failure_count = 0
         self._closed = stepped_down_reason
+        self._finds_rest = False
         self._writes = settings.summaries is SummaryMethod.LLM
         if self._writes and access is None:
             self._closed = MODEL_NOT_CONFIGURED
@@ -157,7 +161,7 @@ class SummarySession:
             return ""
         if found is not None and found.failure in (UNFAITHFUL, UNUSABLE, UNREACHABLE, TOO_MANY):
             return found.failure
-        return _FALLBACKS.get(self._closed, UNREACHABLE)
+        return UNREACHABLE if self._finds_rest else _FALLBACKS.get(self._closed, UNREACHABLE)
 
     async def _write(self, access: ModelAccess, clusters: Sequence[Cluster], deadline: float) -> dict[int, Written]:
         orders = await asyncio.to_thread(self._orders, access, clusters)
@@ -212,7 +216,13 @@ class SummarySession:
             # Another call may have found out meanwhile that the model does not answer, or that the budget is spent.
             if self._closed:
                 return None
-            written = await access.writer.write(order, deadline)
+            with access.rest.attempt() as attempt:
+                if attempt is None:
+                    self._finds_rest = True
+                    self._step_down(MODEL_UNREACHABLE)
+                    return None
+                written = await access.writer.write(order, deadline)
+                attempt.is_answered = written.is_answered
         finally:
             access.slots.release()
         self._judge(written)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 
 import numpy as np
 
@@ -14,11 +15,12 @@ from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.summarizing.budget import CallBudget
 from corpusmesh_raptor.summarizing.calls import ModelWriter
+from corpusmesh_raptor.summarizing.rest import ModelRest
 from corpusmesh_raptor.summarizing.session import ModelAccess, SummarySession
 
 
 class Summarizer:
-    """What all trees of a process share: the language model, its places and its cache."""
+    """What all trees of a process share: the language model, its places, its cache, and whether it answers."""
 
     def __init__(
         self,
@@ -29,6 +31,7 @@ class Summarizer:
         settings: RaptorSettings,
         *,
         make_rng: Callable[[], np.random.Generator] = np.random.default_rng,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """Create it.
 
@@ -38,7 +41,8 @@ class Summarizer:
             usage: What tenants have spent today.
             counter: The embedder's tokenizer.
             settings: Bounds.
-            make_rng: Dice for delimiters and for waits.
+            make_rng: Dice for delimiters.
+            clock: Seconds that only grow, by which a model that does not answer is left alone.
         """
         self._chat = chat
         self._cache = cache
@@ -47,6 +51,7 @@ class Summarizer:
         self._settings = settings
         self._make_rng = make_rng
         self._slots = asyncio.Semaphore(settings.model_calls_in_flight)
+        self._rest = ModelRest(settings.model_rest_seconds, clock)
 
     def open(
         self, *, tenant_id: str, run_id: str, settings: TreeSettings, cost: TreeCost, spent: TreeCost | None = None
@@ -85,6 +90,12 @@ class Summarizer:
                 make_rng=self._make_rng,
             )
             access = ModelAccess(
-                writer, self._chat.model, self._cache, self._slots, self._settings.model_calls_in_flight, tenant_id
+                writer,
+                self._chat.model,
+                self._cache,
+                self._slots,
+                self._rest,
+                self._settings.model_calls_in_flight,
+                tenant_id,
             )
         return SummarySession(self._counter, settings, cost, access, before.stepped_down_reason)
