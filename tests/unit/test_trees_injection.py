@@ -32,7 +32,7 @@ class Words:
 def published(answer: str, *texts: str) -> str:
     """What of an answer becomes a summary; "" where it falls back to sentences."""
     found = read_summary(answer, texts, Words(), max_tokens=256)
-    return "" if found is None or unsupported(found, texts) else found
+    return "" if found is None or any(unsupported(found, texts)) else found
 
 
 @pytest.mark.parametrize("planted", PLANTED)

@@ -9,7 +9,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ITEM_NUMBER = re.compile(r"^\s*(?:[-*+•]\s+)?(?:\d{1,3}[.)、]\s*|[(（]\d{1,3}[)）]\s*)")
 _THOUSANDS = re.compile(r",(?=\d{3}(?:\D|$))")
 _LATIN_WORD = re.compile(r"[^\W\d_][\w'’-]*")
-_SENTENCE_WORD = re.compile(r"[.!?:;。！？：；\"“'‘(（\[|>*_-]\s*$")
+_SENTENCE_SIGNS = frozenset(".!?:;。！？：；\"“'‘(（[|>*_-")
 _MIN_ENGLISH_WORDS = 2
 _MIN_NAME_CHARACTERS = 2
 _ENGLISH_NUMBERS = """
@@ -64,11 +64,15 @@ def stated_names(sentence: str, *, min_function_words: int = _MIN_ENGLISH_WORDS)
     if english < min_function_words:
         return frozenset()
     names: set[str] = set()
+    before = 0
     for start, word in words:
+        # What stands right before: of a sentence without end, looking at all of it for each word would take for ever.
+        last = sentence[before:start].rstrip()[-1:]
+        before = start
         bare = re.sub(r"['’]s?$", "", word)
         if len(bare) < _MIN_NAME_CHARACTERS or is_stop_word(bare.lower()):
             continue
-        is_first = not sentence[:start].strip() or _SENTENCE_WORD.search(sentence[:start]) is not None
+        is_first = not last or last in _SENTENCE_SIGNS
         is_name = bare[0].isupper() and (not is_first or bare[1:] != bare[1:].lower())
         if is_name:
             names.add(bare.lower())

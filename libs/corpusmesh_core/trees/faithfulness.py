@@ -8,9 +8,10 @@ checked, nor a Chinese name without marks around it. Nothing is tolerated: an ex
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 from typing import Final
 
 from corpusmesh_core.citation.facts import holds_name, stated_names
@@ -92,6 +93,9 @@ _MIN_FUNCTION_SHARE: Final = 0.12
 _NOT_WORD: Final = re.compile(r"[\W_]+")
 _OF_A_PLACE: Final = re.compile(r"(?:i?ans?|i?ns|ish|ese|ic|ist|ists|s)$")
 _MIN_STEM: Final = 4
+_SHORT_CODES: Final = tuple(
+    re.compile(rf"(?<![A-Za-z])(?=([A-Za-z][A-Za-z\d/-]{{{more}}})s?(?![A-Za-z]))") for more in range(_MIN_STEM - 1)
+)
 _YEARS: Final = range(1000, 2200)
 
 
@@ -112,19 +116,22 @@ class _Number:
     is_counted: bool = False
 
 
-def unsupported(summary: str, children: Sequence[str]) -> tuple[str, ...]:
-    """Name what a summary states and none of its children does.
+def unsupported(summary: str, children: Sequence[str]) -> Iterator[str]:
+    """Name what a summary states and none of its children does; looks no further than is asked.
 
     Args:
         summary: The summary.
         children: What it was made of, headings and titles included.
 
-    Returns:
-        Names and numbers as the summary spells them, distinct, in order; empty for a faithful summary.
+    Yields:
+        Numbers and names as the summary spells them, distinct; none for a faithful summary.
     """
     source, said = _plain("\n".join(children)), _plain(summary)
-    found = [*_unheld_numbers(said, source), *_unheld_names(said, source)]
-    return tuple(dict.fromkeys(found))
+    known: set[str] = set()
+    for found in chain(_unheld_numbers(said, source), _unheld_names(said, source)):
+        if found not in known:
+            known.add(found)
+            yield found
 
 
 def _plain(text: str) -> str:
@@ -207,15 +214,22 @@ def _months(text: str) -> Iterator[_Number]:
 def _unheld_names(summary: str, original: str) -> Iterator[str]:
     source = original.casefold()
     squeezed = _NOT_WORD.sub("", source)
+    short_codes = _short_codes(original)
     is_english = _is_english(original)
+    # A model that repeats itself names the same a thousand times, and each look is one at the whole source.
+    names: set[str] = set()
+    codes: set[str] = set()
     for span in split_sentences(summary):
         sentence = summary[span.start : span.end]
         for name in _names(sentence, is_english=is_english):
-            if not _holds(name.casefold(), source, squeezed):
+            if name not in names and not _holds(name.casefold(), source, squeezed):
                 yield name
+            names.add(name)
         for match in _CODE.finditer(sentence):
-            if not _holds_code(match.group(), original, squeezed):
-                yield match.group()
+            code = match.group()
+            if code not in codes and not _holds_code(code, short_codes, squeezed):
+                yield code
+            codes.add(code)
 
 
 def _is_english(text: str) -> bool:
@@ -240,12 +254,17 @@ def _names(sentence: str, *, is_english: bool) -> Iterator[str]:
             yield first.group(1)
 
 
-def _holds_code(code: str, original: str, squeezed: str) -> bool:
+def _short_codes(original: str) -> frozenset[str]:
+    """Name what stands as a word or begins one and ends at a sign that is no letter, as far as it is short."""
+    return frozenset(code for pattern in _SHORT_CODES for code in pattern.findall(original))
+
+
+def _holds_code(code: str, short_codes: Collection[str], squeezed: str) -> bool:
     """Look for an acronym or a code: a short one as a word in these letters, since "US" is not "us"."""
     singular = code[:-1] if code.endswith("s") else code
     if len(singular) >= _MIN_STEM:
         return _NOT_WORD.sub("", singular).casefold() in squeezed
-    return re.search(rf"(?<![A-Za-z]){re.escape(singular)}s?(?![A-Za-z])", original) is not None
+    return singular in short_codes
 
 
 def _holds(name: str, source: str, squeezed: str) -> bool:

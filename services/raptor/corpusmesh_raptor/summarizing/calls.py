@@ -224,7 +224,7 @@ class ModelWriter:
         if text is None:
             SUMMARY_CALLS_TOTAL.labels("unusable").inc()
             return Written(failure=UNUSABLE, is_answered=True)
-        if unsupported(text, order.known):
+        if next(unsupported(text, order.known), None) is not None:
             SUMMARY_CALLS_TOTAL.labels("unfaithful").inc()
             return Written(failure=UNFAITHFUL, is_answered=True)
         SUMMARY_CALLS_TOTAL.labels("answered").inc()
