@@ -99,7 +99,15 @@ async def test_documents_go_through_every_stage_and_are_published_once(
         assert await metadata.published(owner, "kb") == {version.ordinal for version in result.versions}
         assert len(list((tmp_path / "index").iterdir())) == 64 * RECORDS_PER_PART
         await until(lambda: _is_empty(parts))
-    assert [call["stage"] for call in calls(tmp_path)] == ["parse", "chunk", "enrich", "embed", "index", "publish"]
+    assert [call["stage"] for call in calls(tmp_path)] == [
+        "parse",
+        "chunk",
+        "enrich",
+        "embed",
+        "tree",
+        "index",
+        "publish",
+    ]
 
 
 async def _is_empty(parts: WorkerParts) -> bool:
