@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
-from corpusmesh_core.artefacts.skeletons import pack_skeleton
+from corpusmesh_core.artefacts.skeletons import pack_skeleton, unpack_skeleton
 from corpusmesh_core.artefacts.trees import FileTree, pack_trees
 from corpusmesh_core.errors import OverloadedError
 from corpusmesh_core.ports.trees import BuildRow, BuildState
@@ -129,6 +129,18 @@ async def test_more_changes_than_an_update_takes_are_planned_as_a_full_build() -
     for ordinal in range(5, 15):
         mesh.add_document(ordinal, f"d{ordinal}", 12)
     assert (await plan(mesh)).plan.node_count == (await plan(mesh, full=True)).plan.node_count
+
+
+async def test_changes_of_before_count_where_an_update_would_leave_too_much_behind() -> None:
+    mesh = shelf(20)
+    await build(mesh, range(1, 21))
+    mesh.add_document(21, "d21", 12)
+    update = (await plan(mesh)).plan.extractive_node_count
+    # A quarter of its leaves was changed since the last full build; the new document makes that more than 0.3.
+    shape = replace(unpack_skeleton(mesh.artefacts["shape"]), changed_leaf_count=65)
+    mesh.artefacts["shape"] = pack_skeleton(shape)
+    anew = (await plan(mesh, full=True)).plan.extractive_node_count
+    assert (await plan(mesh)).plan.extractive_node_count == anew > update
 
 
 async def test_a_tree_under_other_settings_is_planned_anew() -> None:

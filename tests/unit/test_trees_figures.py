@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmesh_core.trees.clustering import group_layer
-from corpusmesh_core.trees.figures import drift, layer_drift, staleness, wants_full_build
+from corpusmesh_core.trees.figures import drift, is_update, layer_drift, staleness, wants_full_build
 from corpusmesh_core.trees.settings import TreeSettings
 
 SETTINGS = TreeSettings()
@@ -57,3 +57,16 @@ def test_a_layer_without_pairs_has_no_drift() -> None:
 @pytest.mark.parametrize(("stale", "drifted", "wants"), [(0.3, 0.1, False), (0.31, 0.0, True), (0.0, 0.11, True)])
 def test_either_figure_may_ask_for_a_full_build(stale: float, drifted: float, wants: bool) -> None:
     assert wants_full_build(stale, drifted) is wants
+
+
+@given(st.integers(0, 500), st.integers(0, 500))
+def test_no_update_leaves_a_tree_that_wants_a_full_build(changed: int, leaves: int) -> None:
+    stale = staleness(added=changed, changed=0, removed=0, leaf_count=leaves)
+    assert is_update(changed, leaves) is not wants_full_build(stale, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "leaves", "holds"), [(0, 0, True), (3, 10, True), (4, 10, False), (68, 145, False)]
+)
+def test_few_changes_are_an_update(changed: int, leaves: int, holds: bool) -> None:
+    assert is_update(changed, leaves) is holds

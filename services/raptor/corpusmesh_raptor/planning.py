@@ -181,7 +181,8 @@ class TreePlanner:
         cost, changed = await asyncio.to_thread(
             plan_update, old, [version for version in now if version in before], new, replaced, settings
         )
-        return Plan(cost, len(versions), len(versions)) if is_update(changed, cost.leaf_count) else None
+        stays = is_update(old.changed_leaf_count + changed, cost.leaf_count)
+        return Plan(cost, len(versions), len(versions)) if stays else None
 
     async def _read(self, versions: Sequence[VersionRow]) -> Mapping[int, LeafSet]:
         return await read_leaves(self._objects, versions, timeout_seconds=_seconds())

@@ -140,7 +140,7 @@ class TreeBuilder:
         planted = None
         if old is not None and not is_full and self._is_current(old) and old.layers:
             planted = await planter.plant_changes(old, state.versions)
-            if not is_update(planted.changed_count, planted.skeleton.leaf_count):
+            if not is_update(old.changed_leaf_count + planted.changed_count, planted.skeleton.leaf_count):
                 planted = None
         is_full = planted is None
         if planted is None:
