@@ -248,7 +248,7 @@ async def test_nodes_of_trees_are_found_by_layer_by_tree_and_only_with_all_their
         selection = RecordSelection(visibility=visibility, layers=layers)
         assert await index.count(tenant_id, _SPACE.space_id, selection, timeout_seconds=_SECONDS) == expected
 
-    async def scanned(visibility: VisibilityFilter, **only: tuple[Ordinal, ...] | tuple[str, ...]) -> list[str]:
+    async def scanned(visibility: VisibilityFilter, **only: tuple[int, ...] | tuple[str, ...]) -> list[str]:
         records = await index.scan(
             tenant_id,
             _SPACE.space_id,
@@ -262,10 +262,11 @@ async def test_nodes_of_trees_are_found_by_layer_by_tree_and_only_with_all_their
 
     nodes = _all_visible(RecordKind.TREE_NODE)
     assert await scanned(nodes, document_ids=("doc",)) == ["f1", "f2", "top"]
-    assert await scanned(nodes, publishers=(Ordinal(7), Ordinal(9))) == ["d1", "d3"]
-    assert await scanned(some, publishers=(Ordinal(7), Ordinal(9))) == ["d1"]
-    assert await scanned(nodes, publishers=()) == []
-    assert await scanned(nodes, publishers=(Ordinal(1),), document_ids=("other",)) == []
+    assert await scanned(nodes, layers=(1,)) == ["f1", "d1", "d2"]
+    assert await scanned(some, layers=(1,)) == ["f1", "d1"]
+    assert await scanned(nodes, layers=()) == []
+    assert await scanned(nodes, layers=(3,), document_ids=("doc",)) == ["top"]
+    assert await scanned(nodes, layers=(1,), document_ids=("other",)) == []
 
 
 async def test_every_candidate_has_both_scores(index: OpenSearchRecordIndex, tenant_id: str) -> None:

@@ -1,6 +1,6 @@
 """What the raptor service stands on, in memory: an index that keeps to its filter, snapshots, builds, documents."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -102,6 +102,7 @@ class CannedIndex:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.fetches: list[Sequence[str]] = []
+        self.scanned: list[int] = []
 
     async def fetch(
         self, tenant: str, space: str, record_ids: Sequence[str], visibility: VisibilityFilter, **_: object
@@ -118,7 +119,7 @@ class CannedIndex:
         *,
         knowledge_base_ids: Sequence[str],
         document_ids: Sequence[str] | None = None,
-        publishers: Collection[int] | None = None,
+        layers: Sequence[int] | None = None,
         max_count: int,
         timeout_seconds: float,
     ) -> list[Record]:
@@ -128,8 +129,9 @@ class CannedIndex:
             if passes(record, visibility)
             and record.knowledge_base_id in knowledge_base_ids
             and (document_ids is None or record.document_id in document_ids)
-            and (publishers is None or record.publisher in publishers)
+            and (layers is None or record.layer in layers)
         ]
+        self.scanned.append(len(found))
         return sorted(found, key=lambda record: (record.publisher, record.position))[:max_count]
 
     async def count(self, tenant: str, space: str, selection: RecordSelection, **_: object) -> int:

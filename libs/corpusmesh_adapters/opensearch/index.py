@@ -281,8 +281,8 @@ class OpenSearchRecordIndex:
         visibility: VisibilityFilter,
         *,
         knowledge_base_ids: Sequence[str],
-        publishers: Collection[Ordinal] | None = None,
         document_ids: Sequence[str] | None = None,
+        layers: Sequence[int] | None = None,
         max_count: int,
         timeout_seconds: float,
     ) -> list[Record]:
@@ -294,10 +294,10 @@ class OpenSearchRecordIndex:
         if visibility.matches_nothing or not knowledge_base_ids:
             return []
         selection = RecordSelection(
-            publishers=publishers,
             visibility=visibility,
             knowledge_base_ids=tuple(knowledge_base_ids),
             document_ids=None if document_ids is None else tuple(document_ids),
+            layers=None if layers is None else tuple(layers),
         )
         body = {
             "size": min(MAX_WINDOW, max_count),

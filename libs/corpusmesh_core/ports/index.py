@@ -332,8 +332,8 @@ class RecordIndex(Protocol):
         visibility: VisibilityFilter,
         *,
         knowledge_base_ids: Sequence[str],
-        publishers: Collection[Ordinal] | None = None,
         document_ids: Sequence[str] | None = None,
+        layers: Sequence[int] | None = None,
         max_count: int,
         timeout_seconds: float,
     ) -> list[Record]:
@@ -344,8 +344,8 @@ class RecordIndex(Protocol):
             space_id: The space.
             visibility: What may be returned, kinds included.
             knowledge_base_ids: Knowledge bases.
-            publishers: Only records that one of these ordinals publishes; None for any.
             document_ids: Only records of these documents; None for any.
+            layers: Only nodes of trees on these layers; None for any.
             max_count: Where to stop, 1 to 100,000.
             timeout_seconds: Deadline of the whole call.
 

@@ -73,9 +73,7 @@ class NodeLister:
         self, view: TreeView, name: TreeName, layer: int, start: int, size: int
     ) -> tuple[list[Record], int]:
         if name.is_of_document:
-            records = await self._nodes.list_of_document(view, name)
-            wanted = [record for record in records if layer in (0, record.layer)]
-            return wanted[start : start + size], len(wanted)
+            return await self._nodes.page_of_document(view, name, layer, start=start, size=size)
         skeleton = await self._shape(view)
         if skeleton is None or skeleton.space_id != view.inputs.space_id:
             return [], 0

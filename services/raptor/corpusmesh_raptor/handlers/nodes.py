@@ -74,16 +74,35 @@ class NodeReader:
                 break
         return counts[: counts.index(0)] if 0 in counts else counts
 
-    async def list_of_document(self, view: TreeView, tree: TreeName) -> list[Record]:
-        """List the visible nodes of a document's tree.
+    async def page_of_document(
+        self, view: TreeView, tree: TreeName, layer: int, *, start: int, size: int
+    ) -> tuple[list[Record], int]:
+        """List a page of the visible nodes of a document's tree; of other layers than the page's nothing is read.
 
         Args:
             view: What the caller may see.
             tree: The tree of a document.
+            layer: Only this layer, from 1; 0 for all.
+            start: Place of the first one in the whole list.
+            size: Most nodes.
 
         Returns:
-            Records, from the top layer down, each layer in the document's order.
+            Records, from the top layer down, each layer in the document's order; and how many the whole list has.
         """
+        counts = dict(enumerate(await self.count_layers(view, tree), start=1))
+        wanted = [number for number in sorted(counts, reverse=True) if layer in (0, number)]
+        passed = skipped = 0
+        touched: list[int] = []
+        for number in wanted:
+            if passed + counts[number] <= start:
+                skipped += counts[number]
+            elif passed < start + size:
+                touched.append(number)
+            passed += counts[number]
+        records = await self._list_of_document(view, tree, touched) if touched else []
+        return records[start - skipped : start - skipped + size], passed
+
+    async def _list_of_document(self, view: TreeView, tree: TreeName, layers: Sequence[int]) -> list[Record]:
         visible = view.filter_of(RecordKind.TREE_NODE)
         if visible.matches_nothing:
             return []
@@ -93,6 +112,7 @@ class NodeReader:
             visible,
             knowledge_base_ids=[tree.knowledge_base_id],
             document_ids=[tree.document_id],
+            layers=layers,
             max_count=MAX_FILE_NODES,
             timeout_seconds=_seconds(),
         )
