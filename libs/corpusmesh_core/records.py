@@ -16,6 +16,8 @@ PAGE_SPACE = "page_space"
 """Attribute of a page image: space of those vectors."""
 PAGE_PLACE = "page_place"
 """Attribute of a page image: its place in that object, from 0."""
+VECTOR_DECIMALS = 7
+"""Decimals of a vector that the index keeps: they hold a float32 of unit scale."""
 
 Ordinal = NewType("Ordinal", int)
 """A 32-bit integer, unique in its tenant, that names one document version or one build."""

@@ -87,6 +87,9 @@ class MemoryObjects:
             raise NotFoundError("OBJECT_NOT_FOUND", "there is no such object")
         return self.kept[key]
 
+    async def delete(self, key: str) -> None:
+        self.kept.pop(key, None)
+
     async def list_prefix(
         self, prefix: str, *, max_object_count: int = 0, timeout_seconds: float = 0
     ) -> AsyncIterator[ObjectInfo]:

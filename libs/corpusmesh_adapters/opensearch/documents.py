@@ -11,7 +11,7 @@ from corpusmesh_adapters.opensearch.mapping import VECTOR_FIELD
 from corpusmesh_core.chunking.context import CONTEXT_SEPARATOR
 from corpusmesh_core.documents import Box
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.records import Ordinal, Record, RecordKind
+from corpusmesh_core.records import VECTOR_DECIMALS, Ordinal, Record, RecordKind
 from corpusmesh_core.text import analyze, script_of
 from corpusmesh_core.visibility import check_sources
 
@@ -152,8 +152,8 @@ def to_source(record: Record) -> dict[str, Any]:
     if record.layer:
         source["layer"] = record.layer
     if record.vector is not None:
-        # Seven digits hold a float32 of unit scale; repr would write up to 17 of the double it is widened to.
-        source[VECTOR_FIELD] = [round(value, 7) for value in record.vector.tolist()]
+        # repr would write up to 17 digits of the double it is widened to.
+        source[VECTOR_FIELD] = [round(value, VECTOR_DECIMALS) for value in record.vector.tolist()]
     return source
 
 

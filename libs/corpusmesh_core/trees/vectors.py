@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_core.records import VECTOR_DECIMALS
 from corpusmesh_core.trees.settings import SummaryMethod
 from corpusmesh_core.trees.values import Child, Summary, Vectors
 
@@ -43,6 +44,23 @@ def node_vector(children: Sequence[Child], vectors: Vectors, embedded: Vectors |
     if embedded is not None:
         blend = _unit(blend + embedded)
     return np.array(blend if blend.any() else vectors[0], np.float32)
+
+
+def as_kept(vectors: Vectors) -> Vectors:
+    """Round vectors as the index does, so that it makes no difference whether they come from there.
+
+    A build that goes on after a death reads them from the index. Where it had them in memory to their last bit before,
+    it might cut a layer elsewhere, or choose another sentence of two that are as good.
+
+    Args:
+        vectors: Any shape, float32.
+
+    Returns:
+        The same shape: what the index gives back of them, to the bit; rounded twice they stay as they are.
+    """
+    scale = 10.0**VECTOR_DECIMALS
+    # A float32 times 10**7 is exact in a double, so that halves are rounded as Python's `round` does.
+    return np.array(np.rint(vectors.astype(np.float64) * scale) / scale, np.float32)
 
 
 def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:

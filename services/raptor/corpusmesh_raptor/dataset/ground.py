@@ -12,6 +12,7 @@ from corpusmesh_core.ports.index import MAX_WINDOW, RecordIndex
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.trees.skeleton import Skeleton
 from corpusmesh_core.trees.values import Child, Leaf, Vectors
+from corpusmesh_core.trees.vectors import as_kept
 from corpusmesh_core.visibility import Visibility, VisibilityFilter, build_filter
 from corpusmesh_runtime.worker import TaskContext
 
@@ -127,7 +128,7 @@ class Ground:
             vectors: Their vectors.
             with_texts: Whether there is room for their texts.
         """
-        self.vectors[start : start + len(leaves)] = vectors
+        self.vectors[start : start + len(leaves)] = as_kept(vectors)
         self.has_vector[start : start + len(leaves)] = True
         if with_texts:
             for place, leaf in enumerate(leaves, start=start):

@@ -23,7 +23,7 @@ from corpusmesh_core.trees.values import (
     TreeCost,
     Vectors,
 )
-from corpusmesh_core.trees.vectors import needs_embedding, node_vector
+from corpusmesh_core.trees.vectors import as_kept, needs_embedding, node_vector
 from corpusmesh_raptor.dataset.drafts import Draft
 from corpusmesh_raptor.dataset.ground import Ground, GroundText, TreeReader, build_visibility
 from corpusmesh_raptor.growing import RETRIED_FALLBACKS, SummaryMaker
@@ -200,7 +200,7 @@ class NodeMaker:
         by_place: dict[int, Vectors] = dict(zip(embedded, vectors, strict=True))
         made: dict[int, MadeNode] = {}
         for place, (node, cluster, summary) in enumerate(zip(nodes, clusters, summaries, strict=True)):
-            vector = node_vector(cluster.children, cluster.vectors, by_place.get(place))
+            vector = as_kept(node_vector(cluster.children, cluster.vectors, by_place.get(place)))
             title = view.ground.text(int(layer.children_of(node)[0])).title
             made[node] = MadeNode(summary, vector, _made_by(summary), title, is_fresh=True)
         return made
