@@ -140,8 +140,8 @@ def _print_tree_path(session: "Session", console: "Console", steps: "Iterable[pb
     session.output.table(("SUMMARY", "LAYER", "SIMILARITY", "BECAME", "RECORDS BENEATH OR BETTER"), rows, empty="")(
         console
     )
-    if len(looked_at) > len(rows):
-        console.print(f"{len(looked_at) - len(rows)} further summaries; --json shows all.", style="dim")
+    if more := len(looked_at) - len(rows):
+        console.print(f"{more} further {'summary' if more == 1 else 'summaries'}; --json shows all.", style="dim")
 
 
 def _print_candidates(session: "Session", console: "Console", candidates: "Iterable[pb.CandidateExplanation]") -> None:

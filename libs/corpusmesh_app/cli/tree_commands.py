@@ -89,6 +89,7 @@ async def build(
 ) -> None:
     """Build the tree of a knowledge base, or those of its documents that are missing or made by other settings."""
     from corpusmesh.ingest.v1.run_service_pb2 import Run
+    from corpusmesh_app.cli.tree_shapes import many
 
     run: Run | None = None
     async with session.client() as client:
@@ -111,7 +112,8 @@ async def build(
         if run is not None and run.state != Run.STATE_SUCCEEDED:
             raise CommandFailedError(ExitStatus.FAILURE)
         return
-    sentence = f"{started.document_count} trees: {started.run}" if started.run else "Every document has its tree."
+    count = many(started.document_count, "tree")
+    sentence = f"{count}: {started.run}" if started.run else "Every document has its tree."
     session.output.result(
         {"run": started.run or None, "document_count": started.document_count, "tree": None},
         lambda console: console.print(sentence),

@@ -203,9 +203,9 @@ def headline(tree: pb.Tree) -> str:
         parts.append(tree.method)
     if counts:
         shape = f" ({' ← '.join(map(str, reversed(counts)))})" if len(counts) > 1 else ""
-        parts.append(f"{_many(sum(counts), 'node')} on {_many(len(counts), 'layer')}{shape}")
+        parts.append(f"{many(sum(counts), 'node')} on {many(len(counts), 'layer')}{shape}")
     if tree.HasField("bill"):
-        parts.append(f"{_many(tree.bill.leaf_count, 'chunk')}, {_many(tree.bill.model_call_count, 'call')} of a model")
+        parts.append(f"{many(tree.bill.leaf_count, 'chunk')}, {many(tree.bill.model_call_count, 'call')} of a model")
     if tree.staleness or tree.drift:
         parts.append(f"staleness {tree.staleness:.2f}, drift {tree.drift:.2f}")
     if tree.outdated:
@@ -245,7 +245,7 @@ def node_line(node: pb.TreeNode, above: str = "") -> str:
     why = f" ({node.fallback_reason})" if node.fallback_reason else ""
     own = "" if node.title == above else node.title.removeprefix(f"{above}{_TITLE_SEPARATOR}" if above else "")
     title = f" · {own}" if own else ""
-    leaves, tokens = _many(node.leaf_count, "chunk"), _many(node.token_count, "token")
+    leaves, tokens = many(node.leaf_count, "chunk"), many(node.token_count, "token")
     return plain(f"L{node.layer} · {leaves} · {tokens} · {made_by}{why}{title}")
 
 
@@ -296,7 +296,16 @@ def _layers(cost: pb.TreeCost) -> str:
     return ", ".join(f"{count:,}" for count in cost.layer_node_counts) or "no layer"
 
 
-def _many(count: int, thing: str) -> str:
+def many(count: int, thing: str) -> str:
+    """Count things.
+
+    Args:
+        count: How many.
+        thing: One of them.
+
+    Returns:
+        Such as "1 node" or "1,200 nodes".
+    """
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
