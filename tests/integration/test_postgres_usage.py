@@ -132,3 +132,14 @@ async def test_what_was_spent_long_ago_is_forgotten(metadata: Metadata, ledger: 
     async with metadata.database.tenant(tenant) as connection:
         rows = await connection.fetch("SELECT now()::date - day AS age FROM corpusmesh.llm_usage ORDER BY 1")
     assert [row["age"] for row in rows] == [0, 300]
+
+
+async def test_what_a_run_was_charged_is_told_for_all_its_models_and_no_other_run(
+    metadata: Metadata, ledger: PostgresUsageLedger
+) -> None:
+    tenant, other = (await metadata.tenant()).tenant_id, (await metadata.tenant()).tenant_id
+    assert await ledger.spent_by_run(tenant, "tree", "r") == (0, 0, 0)
+    for made in (entry(100), entry(200, model="another"), entry(400, run="q"), entry(800, purpose="enrich")):
+        await ledger.reserve(tenant, made, max_tokens_per_day=0)
+    await ledger.reserve(other, entry(100), max_tokens_per_day=0)
+    assert await ledger.spent_by_run(tenant, "tree", "r") == (2, 225, 75)

@@ -1,7 +1,8 @@
 """Clusters to summarize, a ledger in memory, and sessions over a stubbed language model."""
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from corpusmesh_adapters.chat import OpenAIChatModel, OpenAIChatSettings
 from corpusmesh_core.chunking.tokens import WordTokenCounter
 from corpusmesh_core.errors import UnavailableError
+from corpusmesh_core.ports.chat import ChatDelta, ChatMessage, FinishReason
 from corpusmesh_core.ports.usage import UsageEntry
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
@@ -54,6 +56,26 @@ class QuotingStub(StubChat):
         return Say(" ".join(re.split(r"(?<=[a-z]{3}[.。])\s", text)[0] for text in passages[:3]), 400)
 
 
+class FlakyChat:
+    """Is away as long as it is told to be."""
+
+    model = "flaky"
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.is_away = True
+        self.text = ""
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], *, max_token_count: int, timeout_seconds: float, temperature: float = 0.0
+    ) -> AsyncGenerator[ChatDelta, None]:
+        self.calls += 1
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise UnavailableError("CHAT_UNAVAILABLE", "the language model does not answer")
+        yield ChatDelta(self.text or good_summary(0), FinishReason.STOP)
+
+
 @dataclass
 class MemoryUsage:
     """`UsageLedger` in memory."""
@@ -80,6 +102,14 @@ class MemoryUsage:
         self.calls += spent.call_count - reserved.call_count
         self.tokens += spent.input_token_count + spent.output_token_count
         self.tokens -= reserved.input_token_count + reserved.output_token_count
+
+    async def spent_by_run(self, tenant_id: str, purpose: str, run_id: str) -> tuple[int, int, int]:
+        own = [entry for entry in self.reserved if (entry.purpose, entry.run_id) == (purpose, run_id)]
+        return (
+            sum(entry.call_count for entry in own),
+            sum(entry.input_token_count for entry in own),
+            sum(entry.output_token_count for entry in own),
+        )
 
     async def spent_today(self, tenant_id: str) -> int:
         return self.tokens

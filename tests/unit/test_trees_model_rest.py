@@ -1,38 +1,15 @@
 """A language model that does not answer: what it costs one tree, and what it costs all trees of a process."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
 
 import numpy as np
 
-from corpusmesh_core.errors import UnavailableError
-from corpusmesh_core.ports.chat import ChatDelta, ChatMessage, FinishReason
 from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
 from corpusmesh_core.trees.values import Summary, TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.summarizing import Summarizer
 from corpusmesh_raptor.summarizing.rest import LOST_IN_A_ROW, ModelRest
-from tests.support.tree_summaries import COUNTER, MemoryUsage, engine_cluster, good_summary
-
-
-class FlakyChat:
-    """Is away as long as it is told to be."""
-
-    model = "flaky"
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.is_away = True
-        self.text = ""
-
-    async def stream(
-        self, messages: Sequence[ChatMessage], *, max_token_count: int, timeout_seconds: float, temperature: float = 0.0
-    ) -> AsyncGenerator[ChatDelta, None]:
-        self.calls += 1
-        await asyncio.sleep(0)
-        if self.is_away:
-            raise UnavailableError("CHAT_UNAVAILABLE", "the language model does not answer")
-        yield ChatDelta(self.text or good_summary(0), FinishReason.STOP)
+from tests.support.tree_summaries import COUNTER, FlakyChat, MemoryUsage, engine_cluster
 
 
 class Bench:

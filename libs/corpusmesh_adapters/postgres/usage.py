@@ -58,6 +58,28 @@ class PostgresUsageLedger:
         async with self._database.tenant(tenant_id, durable=False) as connection:
             await _add(connection, tenant_id, difference)
 
+    async def spent_by_run(self, tenant_id: str, purpose: str, run_id: str) -> tuple[int, int, int]:
+        """See `UsageLedger`.
+
+        Args:
+            tenant_id: Tenant.
+            purpose: What for.
+            run_id: The run.
+
+        Returns:
+            Calls, tokens sent and tokens received.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            [row] = await connection.fetch(
+                "SELECT coalesce(sum(call_count), 0)::bigint, coalesce(sum(input_token_count), 0)::bigint,"
+                " coalesce(sum(output_token_count), 0)::bigint FROM corpusmesh.llm_usage"
+                " WHERE tenant_id = $1 AND purpose = $2 AND run_id = $3",
+                tenant_id,
+                purpose,
+                run_id,
+            )
+        return row[0], row[1], row[2]
+
     async def spent_today(self, tenant_id: str) -> int:
         """See `UsageLedger`.
 

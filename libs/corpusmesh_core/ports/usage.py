@@ -51,6 +51,19 @@ class UsageLedger(Protocol):
         """
         ...
 
+    async def spent_by_run(self, tenant_id: str, purpose: str, run_id: str) -> tuple[int, int, int]:
+        """Tell what the calls of a run have cost so far, on all days and of all models, reserved ones included.
+
+        Args:
+            tenant_id: Tenant.
+            purpose: What for.
+            run_id: The run.
+
+        Returns:
+            Calls, tokens sent and tokens received.
+        """
+        ...
+
     async def spent_today(self, tenant_id: str) -> int:
         """Tell how many tokens the tenant's day has cost so far, reserved ones included.
 

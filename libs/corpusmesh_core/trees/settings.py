@@ -59,7 +59,9 @@ class TreeSettings:
         max_errors: Calls that may fail before the rest is made of sentences.
         max_model_calls: Most calls of one build, or for one document; 0 for no bound. A call that the client repeats
             before the first text comes, since the service was away, is one call.
-        max_model_tokens: Most tokens of one build, or for one document, sent and received; 0 for no bound.
+        max_model_tokens: Most tokens of one build, or for one document, sent and received; 0 for no bound. A build that
+            dies and goes on counts what it was charged before; a document whose task starts again counts anew, with
+            the answers that were kept for nothing.
         auto_update: Whether the tree of a knowledge base follows what is published by itself.
     """
 

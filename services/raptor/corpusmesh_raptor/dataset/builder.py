@@ -110,12 +110,16 @@ class TreeBuilder:
                 await self._stores.objects.delete(former)
             told = progress_of(self._row.progress).cost
             spent = with_lost_spending(draft.cost if draft is not None else TreeCost(), told)
+            # What an attempt was charged after it told its cost for the last time, only the ledger knows.
+            claim = self._context.claim
+            charged = await self._summarizer.spent(claim.tenant_id, claim.run_id, self._tree_settings)
+            spent = with_lost_spending(spent, charged)
             self._session = self._summarizer.open(
-                tenant_id=self._context.claim.tenant_id,
-                run_id=self._context.claim.run_id,
+                tenant_id=claim.tenant_id,
+                run_id=claim.run_id,
                 settings=self._tree_settings,
                 cost=self._cost,
-                spent=binding(spent),
+                spent=binding(spent, self._tree_settings),
             )
             if draft is None or not self._is_current(draft.skeleton):
                 begun = await self._begin(is_full=bool(payload.get(FULL)), is_fresh=bool(payload.get(FRESH)))

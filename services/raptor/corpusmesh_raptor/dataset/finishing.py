@@ -14,6 +14,7 @@ from corpusmesh_core.trees.telling import TreeFigures
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.dataset.drafts import Draft
 from corpusmesh_raptor.summarizing.calls import TREE_TIME_SPENT
+from corpusmesh_raptor.summarizing.session import MODEL_UNREACHABLE
 
 
 def leave_out(layer: SkeletonLayer, rows: Sequence[NDArray[np.int32]], gone: NDArray[np.bool_]) -> None:
@@ -102,17 +103,20 @@ _SPENDING: Final = (
 )
 
 
-def binding(spent: TreeCost) -> TreeCost:
+def binding(spent: TreeCost, settings: TreeSettings) -> TreeCost:
     """Say what of earlier slices binds the next one.
 
     Args:
         spent: What they have cost.
+        settings: How the tree is made.
 
     Returns:
         The same; but that one of them had no time left for its language model is no reason for the next, which has time
-        of its own.
+        of its own; nor that calls of other trees were lost, since the service may answer by now.
     """
-    return replace(spent, stepped_down_reason="") if spent.stepped_down_reason == TREE_TIME_SPENT else spent
+    reason = spent.stepped_down_reason
+    is_by_others = reason == MODEL_UNREACHABLE and spent.failed_call_count < max(1, settings.max_errors)
+    return replace(spent, stepped_down_reason="") if reason == TREE_TIME_SPENT or is_by_others else spent
 
 
 def with_lost_spending(before: TreeCost, told: TreeCost) -> TreeCost:

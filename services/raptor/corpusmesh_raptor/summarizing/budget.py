@@ -5,7 +5,7 @@ import contextlib
 from dataclasses import replace
 from typing import Final
 
-from corpusmesh_core.errors import CorpusMeshError
+from corpusmesh_core.errors import CorpusMeshError, UnavailableError
 from corpusmesh_core.ports.usage import UsageEntry, UsageLedger
 from corpusmesh_core.trees.settings import TreeSettings
 from corpusmesh_core.trees.values import TreeCost
@@ -15,8 +15,14 @@ TREE_BUDGET_SPENT: Final = "TREE_BUDGET_SPENT"
 TENANT_BUDGET_SPENT: Final = "TENANT_BUDGET_SPENT"
 PURPOSE: Final = "tree"
 """Purpose of usage entries."""
-_LEDGER_SECONDS: Final = 10.0
+LEDGER_SECONDS: Final = 10.0
+"""How long what a tenant has spent may take to be told."""
 _log = get_logger(__name__)
+
+
+def usage_unknown() -> UnavailableError:
+    """Make the error of a ledger that does not answer in time."""
+    return UnavailableError("USAGE_UNKNOWN", "what the tenant has spent cannot be told; try again")
 
 
 class CallBudget:
@@ -72,7 +78,7 @@ class CallBudget:
         self._count(entry, 1)
         is_counted = False
         try:
-            async with asyncio.timeout(_LEDGER_SECONDS):
+            async with asyncio.timeout(LEDGER_SECONDS):
                 is_counted = await self._usage.reserve(
                     self._tenant_id, entry, max_tokens_per_day=self._max_tenant_tokens_per_day
                 )
@@ -98,7 +104,7 @@ class CallBudget:
         # Where this fails, the reservation stays, which is at least what was spent.
         with contextlib.suppress(TimeoutError):
             try:
-                async with asyncio.timeout(_LEDGER_SECONDS):
+                async with asyncio.timeout(LEDGER_SECONDS):
                     await self._usage.settle(self._tenant_id, reserved, spent)
             except CorpusMeshError as error:
                 _log.warning("usage not settled", reason=error.reason)

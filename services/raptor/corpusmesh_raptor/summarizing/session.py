@@ -15,7 +15,7 @@ from corpusmesh_core.trees.extractive import extract
 from corpusmesh_core.trees.keys import summary_fingerprint
 from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
 from corpusmesh_core.trees.values import Cluster, Summary, TreeCost
-from corpusmesh_raptor.summarizing.budget import TENANT_BUDGET_SPENT, TREE_BUDGET_SPENT
+from corpusmesh_raptor.summarizing.budget import TENANT_BUDGET_SPENT, TREE_BUDGET_SPENT, usage_unknown
 from corpusmesh_raptor.summarizing.calls import (
     MISCONFIGURED,
     TOO_MANY,
@@ -180,11 +180,7 @@ class SummarySession:
                 try:
                     found = await self._write_one(access, order, deadline)
                 except (UnavailableError, OverloadedError, TimeoutError) as error:
-                    errors.append(
-                        error
-                        if isinstance(error, CorpusMeshError)
-                        else UnavailableError("USAGE_UNKNOWN", "what the tenant has spent cannot be told; try again")
-                    )
+                    errors.append(error if isinstance(error, CorpusMeshError) else usage_unknown())
                     return
                 if found is not None:
                     written[order.place] = found

@@ -13,7 +13,7 @@ from corpusmesh_core.ports.usage import UsageLedger
 from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
-from corpusmesh_raptor.summarizing.budget import CallBudget
+from corpusmesh_raptor.summarizing.budget import LEDGER_SECONDS, PURPOSE, CallBudget, usage_unknown
 from corpusmesh_raptor.summarizing.calls import ModelWriter
 from corpusmesh_raptor.summarizing.rest import ModelRest
 from corpusmesh_raptor.summarizing.session import ModelAccess, SummarySession
@@ -52,6 +52,29 @@ class Summarizer:
         self._make_rng = make_rng
         self._slots = asyncio.Semaphore(settings.model_calls_in_flight)
         self._rest = ModelRest(settings.model_rest_seconds, clock)
+
+    async def spent(self, tenant_id: str, run_id: str, settings: TreeSettings) -> TreeCost:
+        """Tell what a build has been charged for its model, by attempts that died included.
+
+        Args:
+            tenant_id: Tenant.
+            run_id: Run in whose name the model was asked.
+            settings: How summaries are made.
+
+        Returns:
+            Calls and tokens; none where no model is asked. What a dead attempt had reserved counts as spent.
+
+        Raises:
+            UnavailableError: If it cannot be told, which a hard bound needs.
+        """
+        if settings.summaries is not SummaryMethod.LLM or self._chat is None:
+            return TreeCost()
+        try:
+            async with asyncio.timeout(LEDGER_SECONDS):
+                calls, sent, received = await self._usage.spent_by_run(tenant_id, PURPOSE, run_id)
+        except TimeoutError as error:
+            raise usage_unknown() from error
+        return TreeCost(model_call_count=calls, input_token_count=sent, output_token_count=received)
 
     def open(
         self, *, tenant_id: str, run_id: str, settings: TreeSettings, cost: TreeCost, spent: TreeCost | None = None
