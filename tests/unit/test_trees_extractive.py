@@ -103,6 +103,29 @@ def test_notices_and_references_are_left_out() -> None:
     assert "Society" not in made_of(ENGINE + notice, BOILER + reference).text
 
 
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        "What the steam engine of the mill drove, and how its boiler burnt coal, stands in mills/*/README.md.",
+        "See docs/engines.md for the steam engine of the mill and the coal of its boiler.",
+    ],
+)
+def test_what_only_says_where_something_is_said_loses_to_what_says_it(pointer: str) -> None:
+    assert ".md" not in made_of(f"{pointer} {ENGINE}", BOILER, MILL, max_tokens=60).text
+
+
+def test_a_statement_that_names_a_file_in_passing_may_stay() -> None:
+    made = made_of(ENGINE.replace("in 1850", "in 1850 (see docs/mill.md)"), BOILER, MILL, max_tokens=60)
+    assert "in 1850 (see docs/mill.md)" in made.text
+
+
+def test_what_a_program_says_of_a_picture_is_left_out_even_where_nothing_but_lines_is_there() -> None:
+    guess = "A duck on a pond Description automatically generated"
+    made = made_of(f"Summer activities\nDuck\n{guess}\nFigure 1: A duck", f"Winter activities\n{guess}\nFigure 2: Skis")
+    assert "automatically generated" not in made.text
+    assert "Summer activities" in made.text
+
+
 def test_no_sentence_is_taken_twice_where_chunks_overlap() -> None:
     overlap = "The boiler of the steam engine burnt two tonnes of coal a day."
     made = made_of(f"{ENGINE} {overlap}", f"{overlap} {MILL}")

@@ -61,6 +61,14 @@ _OF_THE_TEXT: Final = re.compile(
     re.IGNORECASE,
 )
 """What a text says of itself."""
+_ELSEWHERE: Final = re.compile(
+    r"(?:\b(?:stands?|found|described|explained|documented|listed) in|^see) [\w./*`-]+"
+    r"\.(?:md|rst|adoc|txt|html?|pdf|docx?|pptx?|xlsx?)\b",
+    re.IGNORECASE,
+)
+"""What only says in which file something is said."""
+_ALT_TEXT: Final = re.compile(r"\bdescription automatically generated\b", re.IGNORECASE)
+"""What office programs put behind the guess that they make of a picture."""
 _VERB: Final = re.compile(
     r"\b(?:is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|should|shall|do|does|did|\w{3,}ed)\b",
     re.IGNORECASE,
@@ -183,7 +191,8 @@ def _candidates(children: Sequence[Child]) -> list[_Sentence]:
 
 def _statements(child: Child) -> list[str]:
     found = statements_of(child.text, (child.title,), max_characters=_MAX_RAW_CHARACTERS)
-    return [_shortened(text) for text in found if _BOILERPLATE.search(text) is None and _is_readable(text)]
+    own = [text for text in found if _BOILERPLATE.search(text) is None and _ALT_TEXT.search(text) is None]
+    return [_shortened(text) for text in own if _is_readable(text)]
 
 
 def _is_readable(text: str) -> bool:
@@ -195,7 +204,7 @@ def _is_readable(text: str) -> bool:
 def _lines(child: Child) -> list[str]:
     """Give the lines of a child that has no statements: rows of a table, items, headings."""
     lines = (one_line(line.strip("|#>-*• \t")) for line in child.text.splitlines())
-    return [_shortened(line) for line in lines if _NOT_WORD.sub("", line)]
+    return [_shortened(line) for line in lines if _NOT_WORD.sub("", line) and _ALT_TEXT.search(line) is None]
 
 
 def _listed(own: Sequence[Sequence[str]], left_out: set[str]) -> list[_Sentence]:
@@ -302,7 +311,8 @@ def _bonus(sentence: _Sentence) -> float:
     if _OF_THE_TEXT.search(sentence.text):
         bonus -= _OF_THE_TEXT_PENALTY
     # A caption that ends with a full stop: a few words of English without a verb.
-    if len(sentence.text.split()) < _MAX_CAPTION_WORDS and sentence.text.isascii() and not _VERB.search(sentence.text):
+    is_caption = len(sentence.text.split()) < _MAX_CAPTION_WORDS and sentence.text.isascii()
+    if (is_caption and not _VERB.search(sentence.text)) or _ELSEWHERE.search(sentence.text):
         bonus -= _CAPTION_PENALTY
     return bonus
 
