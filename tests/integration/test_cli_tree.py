@@ -36,7 +36,7 @@ def test_the_tree_of_a_document_is_drawn_from_the_top_down(gateway: CannedGatewa
     assert shown.exit_code == 0, shown.output
     lines = [line.rstrip() for line in shown.stdout.splitlines()]
     assert lines[0] == (
-        "ready · watershed · 4 nodes on 2 layers (1 ← 3) · 12 chunks, 1 calls of a model · staleness 0.25, drift 0.00"
+        "ready · watershed · 4 nodes on 2 layers (1 ← 3) · 12 chunks, 1 call of a model · staleness 0.25, drift 0.00"
     )
     assert lines[2].startswith("└── L2 · 12 chunks · 99 tokens · by a model · All about vessels")
     assert lines[2].endswith("…")
@@ -130,7 +130,7 @@ def test_trees_of_documents_are_made_by_a_run(gateway: CannedGateway, tmp_path: 
     nothing = command(gateway, "tree", "build", "--kb", "harbour")
     assert (nothing.exit_code, nothing.stdout.strip()) == (0, "Every document has its tree.")
     arguments = ("tree", "build", "--kb", "harbour", "--document", "port.txt")
-    assert "1 trees: knowledgeBases/harbour/runs/tree-1" in command(gateway, *arguments).stdout
+    assert "1 tree: knowledgeBases/harbour/runs/tree-1" in command(gateway, *arguments).stdout
     shape = json.loads(command(gateway, *arguments, "--wait", "--json").stdout)
     assert (shape["document_count"], shape["ended"]["state"]) == (1, "succeeded")
 
