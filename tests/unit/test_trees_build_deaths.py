@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from corpusmesh_core.records import VECTOR_DECIMALS
 from corpusmesh_core.trees.values import Vectors
+from corpusmesh_core.trees.vectors import as_kept
 from corpusmesh_raptor.config import RaptorSettings
 from tests.support.tree_builds import DIMENSION, Death, Fuse, World, content, shape
 
@@ -128,3 +130,15 @@ async def test_two_workers_at_the_same_slice_do_the_same(changed: bool) -> None:
             break
         task.payload = outcome.payload
     same(world, expected)
+
+
+def test_vectors_are_rounded_to_the_bit_as_the_index_rounds_them() -> None:
+    rng = np.random.default_rng(3)
+    # Halves of the last decimal among them: multiples of 2**-8 have no more than eight.
+    halves = np.arange(-256, 257) / 256
+    values = np.concatenate([rng.normal(size=50_000), rng.normal(size=50_000) * 1e-5, halves]).astype(np.float32)
+    kept = as_kept(values)
+    expected = np.array([round(value, VECTOR_DECIMALS) for value in values.tolist()], dtype=np.float32)
+    assert (kept == expected).all()
+    assert (as_kept(kept) == kept).all()
+    assert (kept != values).any()
