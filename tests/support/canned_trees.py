@@ -175,6 +175,8 @@ class Mesh:
     config: Mapping[str, object] = field(default_factory=lambda: {"tree": {"scope": "dataset"}})
     row: BuildRow | None = None
     made_with: str = ""
+    made_before: set[int] = field(default_factory=set)
+    """Versions made before the settings of now."""
     snapshot_id: int = 7
     space_id: str = "space"
     remade: list[str] = field(default_factory=list)
@@ -326,7 +328,9 @@ class CannedDocuments:
             run_id="ingest-run",
             publish_time=MOMENT,
             chunk_count=self.mesh.chunk_counts.get(ordinal, 0),
-            config_hash=self.mesh.made_with or config_hash(self.mesh.config),
+            config_hash="before"
+            if ordinal in self.mesh.made_before
+            else self.mesh.made_with or config_hash(self.mesh.config),
             artefacts={
                 CHUNKS: f"chunks-{ordinal}",
                 VECTORS: f"vectors-{ordinal}",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from corpusmesh_core.trees.settings import TreeSettings
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.dataset.finishing import add_costs, binding, with_lost_spending
 from corpusmesh_raptor.summarizing.budget import TREE_BUDGET_SPENT
@@ -11,13 +12,18 @@ from corpusmesh_raptor.summarizing.session import MODEL_UNREACHABLE
 
 @pytest.mark.parametrize("reason", [TREE_BUDGET_SPENT, MODEL_UNREACHABLE, ""])
 def test_a_build_that_has_stepped_down_stays_there(reason: str) -> None:
-    spent = TreeCost(model_call_count=7, stepped_down_reason=reason)
-    assert binding(spent) == spent
+    spent = TreeCost(model_call_count=7, failed_call_count=3, stepped_down_reason=reason)
+    assert binding(spent, TreeSettings()) == spent
+
+
+def test_calls_that_other_trees_have_lost_bind_no_later_slice() -> None:
+    spent = TreeCost(model_call_count=7, failed_call_count=1, stepped_down_reason=MODEL_UNREACHABLE)
+    assert binding(spent, TreeSettings()) == TreeCost(model_call_count=7, failed_call_count=1)
 
 
 def test_a_slice_without_time_for_its_model_takes_none_from_the_next() -> None:
     spent = TreeCost(model_call_count=7, input_token_count=70, stepped_down_reason=TREE_TIME_SPENT)
-    assert binding(spent) == TreeCost(model_call_count=7, input_token_count=70)
+    assert binding(spent, TreeSettings()) == TreeCost(model_call_count=7, input_token_count=70)
     assert add_costs(spent, TreeCost()).stepped_down_reason == TREE_TIME_SPENT, "the bill says so all the same"
 
 

@@ -402,11 +402,11 @@ async def test_the_same_request_id_begins_one_build_and_says_so_again() -> None:
     assert mesh.audited == [("tree.build", PARENT)]
 
 
-async def test_trees_of_documents_are_made_where_they_are_missing_or_of_other_settings() -> None:
+async def test_trees_of_documents_are_made_where_settings_were_others() -> None:
     mesh = library()
     mesh.config = {"tree": {"scope": "file"}}
     mesh.add_document(3, "third")
-    mesh.with_trees = {1, 2}
+    mesh.made_before = {3}
     request = pb.BuildTreeRequest(parent=PARENT, request_id=str(uuid.uuid4()))
     with calling("ann"):
         first = await mesh.handlers().BuildTree(request, CONTEXT)
@@ -421,10 +421,11 @@ async def test_trees_of_documents_are_made_where_they_are_missing_or_of_other_se
     assert mesh.remade == ["open", "third"]
 
 
-async def test_where_every_document_has_its_tree_there_is_nothing_to_do() -> None:
+async def test_where_every_document_was_made_under_the_settings_of_now_there_is_nothing_to_do() -> None:
+    # One of them can have no tree, and is not made again for that.
     mesh = library()
     mesh.config = {"tree": {"scope": "file"}}
-    mesh.with_trees = {1, 2}
+    mesh.with_trees = {1}
     with calling("ann"):
         response = await mesh.handlers().BuildTree(pb.BuildTreeRequest(parent=PARENT), CONTEXT)
         assert response == pb.BuildTreeResponse()

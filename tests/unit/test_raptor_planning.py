@@ -172,9 +172,9 @@ async def test_what_a_build_took_tells_how_long_the_next_one_takes() -> None:
     assert (await plan(mesh, full=True)).plan.duration_seconds == pytest.approx(3 * usual)
 
 
-async def test_trees_of_documents_are_planned_each_for_itself_where_they_are_missing() -> None:
+async def test_trees_of_documents_are_planned_each_for_itself_where_settings_were_others() -> None:
     mesh = shelf(6, chunk_count=12, scope="file")
-    mesh.with_trees = {1, 2}
+    mesh.made_before = {3, 4, 5, 6}
     found = await plan(mesh)
     assert (found.document_count, found.plan.leaf_count) == (4, 48)
     assert found.plan.layer_node_counts[-1] == 4

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
-from corpusmesh_core.artefacts.names import TREE as TREE_ARTEFACT
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError, OverloadedError
 from corpusmesh_core.ports.trees import BuildRow, TreeOrder
 from corpusmesh_core.tenancy import Access, KnowledgeBase, VersionRow, document_not_found
@@ -184,7 +183,8 @@ class TreeBuilder:
         if settings.scope is TreeScope.DATASET or full:
             return rows
         current = config_hash(knowledge_base.config)
-        return [row for row in rows if TREE_ARTEFACT not in row.artefacts or row.config_hash != current]
+        # Of those that were made under the settings of now, ingest has seen which can have a tree.
+        return [row for row in rows if row.config_hash != current]
 
     async def _rows(self, ordinals: Sequence[int]) -> Sequence[VersionRow]:
         rows = await self._stores.documents.versions_by_ordinal(require_call().identity.tenant_id, ordinals)
