@@ -35,6 +35,8 @@ KINDS = {
     "sources": "some-source",
     "goldenSets": "secret-set",
     "evaluations": "some-evaluation",
+    "trees": "dataset",
+    "nodes": "1-tree_node-00",
 }
 QUESTION = "When is the merger planned?"
 
