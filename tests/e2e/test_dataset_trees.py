@@ -1,6 +1,5 @@
-"""The tree of a knowledge base: built, brought up to date, hidden, cancelled, killed, removed, on a whole mesh."""
+"""The tree of a knowledge base: built, brought up to date, hidden, cancelled, removed, on a whole mesh."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -140,7 +139,7 @@ async def chat(distributed_mesh: MeshHarness) -> AsyncIterator[StubChat]:
     await distributed_mesh.restart("raptor")
 
 
-def hurried(stub: StubChat, failpoint: str = "") -> dict[str, str]:
+def hurried(stub: StubChat) -> dict[str, str]:
     return {
         "CORPUSMESH_CHAT__URL": stub.base_url,
         "CORPUSMESH_CHAT__MODEL": "stub",
@@ -149,13 +148,7 @@ def hurried(stub: StubChat, failpoint: str = "") -> dict[str, str]:
         "CORPUSMESH_RAPTOR__SLICE_SECONDS": "0.001",
         "CORPUSMESH_RAPTOR__UPDATE_QUIET_SECONDS": "1.5",
         "CORPUSMESH_RAPTOR__UPDATE_POLL_SECONDS": "0.3",
-        "CORPUSMESH_FAILPOINT": failpoint,
     }
-
-
-async def current_snapshot(client: CorpusMeshClient, base: str) -> str:
-    [current] = [item async for item in client.knowledge_bases.list_snapshots(base) if item.current]
-    return current.name
 
 
 async def only_shown_is_left(mesh: MeshHarness, tenant_id: str, client: CorpusMeshClient, base: str) -> None:
@@ -231,36 +224,6 @@ async def test_document_that_is_deleted_while_a_tree_is_built_is_in_no_node_of_i
         [top] = tree.layer(tree.height).values()
         assert len(top.sources) == len(SUBJECTS) - 1
         await only_shown_is_left(mesh, tenant.tenant_id, client, base)
-
-
-async def test_process_killed_at_any_point_of_a_build_costs_nothing(mesh: MeshHarness, chat: StubChat) -> None:
-    tenant = await mesh.tenant()
-    async with mesh.client(tenant.owner_key) as client:
-        base = await tree_base(client)
-        await ingest_texts(client, base, {f"{subject}.md": handbook(subject) for subject in SUBJECTS[:8]})
-        points = (
-            "build_tree:after_index",
-            "build_tree:after_artefact",
-            "sweep_tree:before_ack",
-        )
-        for place, failpoint in enumerate(points, start=8):
-            await mesh.restart("raptor", hurried(chat, failpoint))
-            await ingest_texts(client, base, {f"{SUBJECTS[place]}.md": handbook(SUBJECTS[place])})
-            before = await current_snapshot(client, base)
-            started = await client.trees.build(base)
-            await asyncio.wait_for(asyncio.to_thread(mesh.processes["raptor"].wait), 60)
-            assert mesh.processes["raptor"].returncode == -9, failpoint
-            # Nothing is published before it is whole.
-            is_published = failpoint.endswith("before_ack")
-            assert (await current_snapshot(client, base) != before) is is_published, failpoint
-            mesh.spawn("raptor", hurried(chat))
-            await mesh.ready("raptor")
-            run = await client.runs.wait(started.run)
-            assert run.state == run_pb.Run.STATE_SUCCEEDED, failpoint
-            tree = await shown_nodes(mesh, tenant.tenant_id, client, base)
-            [top] = tree.layer(tree.height).values()
-            assert len(top.sources) == place + 1
-            assert len({node.publisher for node in tree.by_id.values()}) == len(tree.by_id)
 
 
 async def test_tree_follows_what_is_published_by_itself_and_goes_with_its_scope(

@@ -1,6 +1,5 @@
 """Trees of single documents through the whole mesh: published, found, kept and purged with their versions."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -136,23 +135,6 @@ async def test_a_tree_is_published_found_kept_and_purged_with_its_document(mesh:
         assert left.purged, left
         assert await mesh.count_records(tenant.tenant_id) == 0
         assert await count_objects(mesh, f"{tenant.tenant_id}/") == 0
-
-
-async def test_a_worker_killed_behind_its_artefact_costs_nothing(mesh: MeshHarness) -> None:
-    tenant = await mesh.tenant()
-    await mesh.restart("raptor", {"CORPUSMESH_FAILPOINT": "tree:after_artefact"})
-    async with mesh.client(tenant.owner_key) as client:
-        base = await make(client, "towns", {**SCOPE_FILE, **SMALL_CHUNKS})
-        upload = await client.upload(base, [UploadItem("towns.md", TWELVE_TOWNS.encode())])
-        await asyncio.wait_for(asyncio.to_thread(mesh.processes["raptor"].wait), 90)
-        assert mesh.processes["raptor"].returncode == -9, "the failpoint was reached"
-        mesh.spawn("raptor")
-        await mesh.ready("raptor")
-        run = await asyncio.wait_for(client.runs.wait(upload.run), 120)
-        assert (run.succeeded_count, run.failed_count) == (1, 0)
-        records = await records_of(mesh, tenant.tenant_id, base, (await client.knowledge_bases.get(base)).space)
-        check_tree(records, nodes(records)[0].publisher)
-        assert await count_objects(mesh, f"{tenant.tenant_id}/artefacts/") == 4, "parsed, chunks, vectors, tree"
 
 
 async def test_an_edited_chunk_costs_one_call_a_layer_and_a_model_that_fails_no_document(mesh: MeshHarness) -> None:
