@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
+
+import pytest
 
 from corpusmesh.ingest.v1 import run_service_pb2 as run_pb
 from corpusmesh.raptor.v1 import tree_service_pb2 as tree_pb
@@ -23,7 +25,6 @@ from tests.support.tree_adversity import (
     file_base,
     found_nodes,
     is_more,
-    own_again,
     talks_to,
     watched,
 )
@@ -40,11 +41,18 @@ from tests.support.tree_library import (
 from tests.support.tree_stub import FLOOD_CHARACTERS, TreeStub
 
 
+@pytest.fixture(scope="module", autouse=True)
+async def own_again(distributed_mesh: MeshHarness) -> AsyncIterator[None]:
+    """Give the mesh its own process back when all is over; each test begins with one that it starts."""
+    yield
+    await distributed_mesh.restart("raptor")
+
+
 async def test_a_tree_of_all_documents_survives_a_death_at_every_point(mesh: MeshHarness) -> None:
     tenant = await mesh.tenant()
     # Every four nodes a task of their own.
     hurried = {**IMPATIENT, "CORPUSMESH_RAPTOR__SLICE_SECONDS": "0.001"}
-    async with mesh.client(tenant.owner_key) as client, own_again(mesh):
+    async with mesh.client(tenant.owner_key) as client:
         base = await tree_base(client)
         await ingest_texts(client, base, {f"{subject}.md": handbook(subject) for subject in SUBJECTS[:9]})
         artefacts = await count_objects(mesh, f"{tenant.tenant_id}/artefacts/")
@@ -92,7 +100,7 @@ async def check_whole(mesh: MeshHarness, tenant: TestTenant, client: CorpusMeshC
 async def test_a_tree_of_a_document_survives_deaths_and_pays_once(mesh: MeshHarness) -> None:
     tenant = await mesh.tenant()
     with TreeStub([Say("")]) as stub:
-        async with mesh.client(tenant.owner_key) as client, own_again(mesh):
+        async with mesh.client(tenant.owner_key) as client:
             base = await file_base(client)
             mesh_environment = {**IMPATIENT, **talks_to(stub)}
             await mesh.restart("raptor", {**mesh_environment, "CORPUSMESH_FAILPOINT": "tree:after_artefact"})
@@ -191,7 +199,7 @@ async def test_whatever_the_language_model_does_every_document_gets_its_whole_tr
             # A model that is bad at one document is asked about the next one all the same.
             "CORPUSMESH_RAPTOR__MODEL_REST_SECONDS": "0",
         }
-        async with mesh.client(tenant.owner_key) as client, own_again(mesh):
+        async with mesh.client(tenant.owner_key) as client:
             await mesh.restart("raptor", environment)
             base = await file_base(client, max_errors=MAX_ERRORS)
             await ingest_texts(client, base, {f"{word}.md": handbook(word, chapters=CHAPTERS) for word in MOODS})
@@ -239,7 +247,7 @@ CHAPTERS = (
 async def test_budgets_of_calls_tokens_and_the_day_are_never_passed(mesh: MeshHarness) -> None:
     tenant = await mesh.tenant()
     with TreeStub([Say("")], moods={"": "slowly"}) as stub:
-        async with mesh.client(tenant.owner_key) as client, own_again(mesh):
+        async with mesh.client(tenant.owner_key) as client:
             patient = {**IMPATIENT, **talks_to(stub), "CORPUSMESH_RAPTOR__MODEL_CALL_TIMEOUT_SECONDS": "60"}
             await mesh.restart("raptor", patient)
             texts = {f"{subject}.md": handbook(subject) for subject in SUBJECTS[:9]}

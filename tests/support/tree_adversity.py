@@ -118,15 +118,6 @@ async def build_over_deaths(
     assert not run.HasField("error"), run
 
 
-@contextlib.asynccontextmanager
-async def own_again(mesh: MeshHarness) -> AsyncIterator[None]:
-    """Give the mesh its own process back, whatever happened."""
-    try:
-        yield
-    finally:
-        await mesh.restart("raptor")
-
-
 def talks_to(stub: TreeStub) -> dict[str, str]:
     return {"CORPUSMESH_CHAT__URL": stub.base_url, "CORPUSMESH_CHAT__MODEL": "stub"}
 
