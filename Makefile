@@ -84,7 +84,7 @@ fuzz: $(VENV)/installed ## Fuzz every parser for SECONDS (60) each
 	$(BIN)/python fuzz/parsers.py --seconds $(or $(SECONDS),60)
 
 soak: setup ## Kill workers at every stage boundary and simulate 200,000 seeds
-	CORPUSMESH_SIMULATION_SEEDS=200000 CORPUSMESH_CRASH_ALL=1 $(BIN)/pytest tests/unit/test_orchestration_simulation.py tests/e2e/test_crash.py --timeout 3600
+	CORPUSMESH_SIMULATION_SEEDS=200000 CORPUSMESH_CRASH_ALL=1 $(BIN)/pytest tests/unit/test_orchestration_simulation.py tests/e2e/test_crash.py tests/e2e/test_tree_adversity.py --timeout 3600
 
 lock: $(VENV)/installed ## Resolve the dependencies again into requirements.lock
 	$(PYTHON) -m venv /tmp/corpusmesh-lock && /tmp/corpusmesh-lock/bin/pip install --quiet uv

@@ -1,6 +1,7 @@
 """Trees while workers die, people cancel, and the language model fails in every way (invariants 1 to 4 and 9)."""
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -40,6 +41,11 @@ from tests.support.tree_library import (
 )
 from tests.support.tree_stub import FLOOD_CHARACTERS, TreeStub
 
+soak = pytest.mark.skipif(
+    not os.environ.get("CORPUSMESH_CRASH_ALL"),
+    reason="takes minutes: make soak runs it; units cover deaths and budgets in every run",
+)
+
 
 @pytest.fixture(scope="module", autouse=True)
 async def own_again(distributed_mesh: MeshHarness) -> AsyncIterator[None]:
@@ -48,6 +54,7 @@ async def own_again(distributed_mesh: MeshHarness) -> AsyncIterator[None]:
     await distributed_mesh.restart("raptor")
 
 
+@soak
 async def test_a_tree_of_all_documents_survives_a_death_at_every_point(mesh: MeshHarness) -> None:
     tenant = await mesh.tenant()
     # Every four nodes a task of their own.
@@ -244,6 +251,7 @@ CHAPTERS = (
 )  # fmt: skip
 
 
+@soak
 async def test_budgets_of_calls_tokens_and_the_day_are_never_passed(mesh: MeshHarness) -> None:
     tenant = await mesh.tenant()
     with TreeStub([Say("")], moods={"": "slowly"}) as stub:
