@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc.status_pb2 import Status
 
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
@@ -18,6 +17,7 @@ from corpusmesh_core.tenancy import (
 )
 from corpusmesh_ingest.own_settings import put_own_settings
 from corpusmesh_runtime.status import to_status
+from corpusmesh_runtime.timestamps import timestamp
 
 _MAX_METADATA_KEYS = 64
 _MAX_METADATA_CHARACTERS = 4096
@@ -29,22 +29,6 @@ _WIRE_VERSION_STATES = {
     VersionState.CANCELLED: document_pb.Version.STATE_CANCELLED,
     VersionState.PURGED: document_pb.Version.STATE_PURGED,
 }
-
-
-def timestamp(moment: datetime | None) -> Timestamp | None:
-    """Write a moment.
-
-    Args:
-        moment: UTC; None for absent.
-
-    Returns:
-        The timestamp, or None.
-    """
-    if moment is None:
-        return None
-    stamp = Timestamp()
-    stamp.FromDatetime(moment)
-    return stamp
 
 
 def document_to_wire(row: DocumentRow, acl: Sequence[AclEntry] | None) -> document_pb.Document:

@@ -12,8 +12,8 @@ from corpusmesh_ingest.configuration import (
     section_of,
     without_defaults,
 )
-from corpusmesh_ingest.convert import timestamp
 from corpusmesh_ingest.names import parse_name
+from corpusmesh_runtime.timestamps import timestamp
 
 _FIELD = "knowledge_base"
 _PERMISSIONS = {

@@ -1,9 +1,5 @@
 """Trees, nodes and costs as the contract writes them."""
 
-from datetime import datetime
-
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.tree_search import children_of, leaf_count_of
@@ -111,19 +107,3 @@ def is_by_model(record: Record) -> bool:
         True for a language model.
     """
     return record.kind is RecordKind.TREE_NODE and record.attributes.get(MADE_BY, "").startswith(SummaryMethod.LLM)
-
-
-def timestamp(moment: datetime | None) -> Timestamp | None:
-    """Write a moment.
-
-    Args:
-        moment: UTC; None for absent.
-
-    Returns:
-        The timestamp, or None.
-    """
-    if moment is None:
-        return None
-    stamp = Timestamp()
-    stamp.FromDatetime(moment)
-    return stamp

@@ -12,7 +12,7 @@ from corpusmesh_core.ports.edits import ChunkEditRow, ChunkEditStore, EditState,
 from corpusmesh_core.ports.metadata import KnowledgeBaseStore
 from corpusmesh_core.ports.runs import Derivation
 from corpusmesh_core.tenancy import Access, VersionRow
-from corpusmesh_ingest.convert import run_name, timestamp, version_name
+from corpusmesh_ingest.convert import run_name, version_name
 from corpusmesh_ingest.convert_chunks import (
     MAX_SHOWN_CHARACTERS,
     checked_items,
@@ -28,6 +28,7 @@ from corpusmesh_ingest.handlers.reprocessing import Reprocessor, check_request_i
 from corpusmesh_ingest.handlers.version_access import VersionReader
 from corpusmesh_ingest.names import ResourceName, parse_name
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.timestamps import timestamp
 
 _MAX_BATCH = 100
 _MAX_EDITS = 5_000

@@ -25,7 +25,6 @@ from corpusmesh_core.ports.metadata import (
 from corpusmesh_core.tenancy import Access, KnowledgeBase, Snapshot
 from corpusmesh_core.tenancy.publishing import load_bitmap
 from corpusmesh_ingest.configuration import enrichment_of
-from corpusmesh_ingest.convert import timestamp
 from corpusmesh_ingest.convert_knowledge_bases import (
     changed_config,
     config_of,
@@ -36,6 +35,7 @@ from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, rea
 from corpusmesh_ingest.names import parse_name
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.idempotency import once
+from corpusmesh_runtime.timestamps import timestamp
 from corpusmesh_runtime.tracing import outgoing_headers
 
 _IDENTIFIER = re.compile(r"[a-z0-9-]{1,63}")

@@ -10,11 +10,12 @@ from corpusmesh_core.orchestration.values import Run, RunKind, RunState
 from corpusmesh_core.ports.metadata import IdempotencyStore
 from corpusmesh_core.ports.runs import RunRecord, RunStore
 from corpusmesh_core.ports.work import EventFeed
-from corpusmesh_ingest.convert import part_status, run_name, run_status, timestamp, version_name
+from corpusmesh_ingest.convert import part_status, run_name, run_status, version_name
 from corpusmesh_ingest.handlers.paging import make_page_token, page_size_of, read_page_token
 from corpusmesh_ingest.names import parse_name
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.idempotency import once
+from corpusmesh_runtime.timestamps import timestamp
 from corpusmesh_runtime.watching import watch_changes
 
 _MAX_FAILED_PARTS = 100

@@ -17,7 +17,8 @@ from corpusmesh_core.sources import (
     check_rule,
 )
 from corpusmesh_core.sources.places import DEFAULT_MAX_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_PAGES
-from corpusmesh_ingest.convert import metadata_values, run_name, run_status, timestamp
+from corpusmesh_ingest.convert import metadata_values, run_name, run_status
+from corpusmesh_runtime.timestamps import timestamp
 
 UPDATABLE = ("display_name", "place", "schedule_seconds", "state", "access", "metadata")
 _MAX_NAME_CHARACTERS = 256

@@ -11,7 +11,7 @@ from corpusmesh_core.tenancy import DocumentRow, VersionRow
 from corpusmesh_core.trees.figures import staleness, wants_full_build
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings
 from corpusmesh_core.trees.telling import cost_of, figures_of, progress_of
-from corpusmesh_raptor.convert import cost_to_wire, progress_to_wire, timestamp
+from corpusmesh_raptor.convert import cost_to_wire, progress_to_wire
 from corpusmesh_raptor.handlers import absence
 from corpusmesh_raptor.handlers.nodes import NodeReader
 from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
@@ -19,6 +19,7 @@ from corpusmesh_raptor.names import TreeName
 from corpusmesh_runtime.artefact_access import find_artefacts
 from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.timestamps import timestamp
 
 _READ_SECONDS = 10.0
 
