@@ -29,6 +29,7 @@ from corpusmesh_app.wiring import (
     Adapters,
     database_settings,
     gateway_stores,
+    graph_stores,
     identity_signer,
     make_rng,
     open_adapters,
@@ -36,11 +37,13 @@ from corpusmesh_app.wiring import (
     raptor_stores,
     retrieve_stores,
 )
-from corpusmesh_app.working import run_tree_worker, run_worker
+from corpusmesh_app.working import run_graph_worker, run_tree_worker, run_worker
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_embed.module import EmbedService
 from corpusmesh_gateway.bootstrap import bootstrap_first_admin
 from corpusmesh_gateway.module import Gateway
+from corpusmesh_graph.module import GraphService
+from corpusmesh_graph.stores import GraphTools
 from corpusmesh_ingest.handlers.previews import PreviewTools
 from corpusmesh_ingest.module import IngestService, ServiceTools
 from corpusmesh_raptor.module import RaptorService
@@ -72,8 +75,8 @@ from corpusmesh_runtime.logging import configure_logging, get_logger
 from corpusmesh_runtime.operations import operations_server
 from corpusmesh_runtime.tracing import configure_tracing
 
-SERVICES: Final = ("embed", "ingest", "raptor", "retrieve", "gateway")
-WORKERS: Final = ("ingest", "raptor")
+SERVICES: Final = ("embed", "ingest", "raptor", "graph", "retrieve", "gateway")
+WORKERS: Final = ("ingest", "raptor", "graph")
 """Services that have a worker beside their server."""
 ROLES: Final = ("server", "worker", "both")
 _log = get_logger(__name__)
@@ -167,13 +170,15 @@ class Process:
                 EmbedService(settings.embed, backend, signer, page_backend=page_backend, rerank_backend=reranker)
             )
             self._readiness.append(embed.readiness)
-        if own := [name for name in ("ingest", "raptor", "retrieve") if name in self._services]:
+        if own := [name for name in ("ingest", "raptor", "graph", "retrieve") if name in self._services]:
             name = own[0]
             adapters = await stack.enter_async_context(open_adapters(settings, signer, service=name))
             if "ingest" in self._services:
                 await self._start_ingest(stack, adapters, signer, serves=serves)
             if "raptor" in self._services:
                 await self._start_raptor(stack, adapters, signer, serves=serves)
+            if "graph" in self._services:
+                await self._start_graph(stack, adapters, signer, serves=serves)
             if "retrieve" in self._services and serves:
                 await self._start_retrieve(stack, adapters, signer)
         if "gateway" in self._services and serves:
@@ -212,6 +217,23 @@ class Process:
         if self._role != "server":
             worker = await stack.enter_async_context(
                 run_tree_worker(settings, adapters, stores, tools, failed=self._fail)
+            )
+            self._readiness.append(worker.readiness)
+
+    async def _start_graph(
+        self, stack: AsyncExitStack, adapters: Adapters, signer: IdentitySigner, *, serves: bool
+    ) -> None:
+        settings = self._settings
+        stores = graph_stores(settings, adapters)
+        tokenizer = await asyncio.to_thread(embedding_tokenizer, settings)
+        tools = GraphTools(counter=tokenizer, chat=chat_model(settings), events=adapters.broker)
+        if serves:
+            service = GraphService(settings.graph, stores, tools, signer)
+            await stack.enter_async_context(service)
+            self._readiness.append(service.readiness)
+        if self._role != "server":
+            worker = await stack.enter_async_context(
+                run_graph_worker(settings, adapters, stores, tools, failed=self._fail)
             )
             self._readiness.append(worker.readiness)
 
@@ -347,7 +369,12 @@ class Process:
             settings.gateway,
             stores=gateway_stores(database),
             signer=signer,
-            addresses={"ingest": peers.ingest, "raptor": peers.raptor, "retrieve": peers.retrieve},
+            addresses={
+                "ingest": peers.ingest,
+                "raptor": peers.raptor,
+                "graph": peers.graph,
+                "retrieve": peers.retrieve,
+            },
             random_bytes=secrets.token_bytes,
         )
         await gateway.start()

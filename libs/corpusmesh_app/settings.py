@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError
 from corpusmesh_embed.config import EmbedSettings
 from corpusmesh_gateway.config import GatewaySettings
+from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_ingest.config import IngestSettings
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_retrieve.config import RetrieveSettings
@@ -147,6 +148,8 @@ class PeersSection(Section):
     """The retrieve service."""
     raptor: str = "127.0.0.1:7104"
     """The raptor service."""
+    graph: str = "127.0.0.1:7105"
+    """The graph service."""
 
 
 class MeshSettings(BaseSettings):
@@ -190,6 +193,8 @@ class MeshSettings(BaseSettings):
     """The retrieve service."""
     raptor: RaptorSettings = RaptorSettings()
     """The raptor service."""
+    graph: GraphServiceSettings = GraphServiceSettings()
+    """The graph service."""
     gateway: GatewaySettings = GatewaySettings()
     """The gateway."""
 

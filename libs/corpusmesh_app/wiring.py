@@ -23,6 +23,7 @@ from corpusmesh_adapters.postgres import (
     Database,
     DatabaseSettings,
     PostgresAuditLog,
+    PostgresBuildStore,
     PostgresChunkEditStore,
     PostgresCompletionCache,
     PostgresConversationStore,
@@ -39,7 +40,6 @@ from corpusmesh_adapters.postgres import (
     PostgresSourceStore,
     PostgresSyncStore,
     PostgresTenantStore,
-    PostgresTreeStore,
     PostgresUsageLedger,
     PostgresVocabularyStore,
     WorkLimits,
@@ -52,6 +52,7 @@ from corpusmesh_core.ports.retrievals import RetrievalStore
 from corpusmesh_core.ports.vocabulary import VocabularyStore
 from corpusmesh_embed.module import EMBED_SERVICE_NAMES
 from corpusmesh_gateway.handlers import GatewayStores
+from corpusmesh_graph.stores import GraphStores
 from corpusmesh_ingest.module import IngestStores
 from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_raptor.stores import RaptorStores
@@ -220,7 +221,34 @@ def raptor_stores(settings: MeshSettings, adapters: Adapters) -> RaptorStores:
         documents=stores.documents,
         snapshots=stores.snapshots,
         runs=stores.runs,
-        trees=PostgresTreeStore(adapters.database, _work_limits(settings)),
+        trees=PostgresBuildStore(adapters.database, _work_limits(settings)),
+        usage=PostgresUsageLedger(adapters.database),
+        cache=PostgresCompletionCache(adapters.database),
+        idempotency=stores.idempotency,
+        audit=stores.audit,
+        objects=stores.objects,
+        index=stores.index,
+        embedder=stores.embedder,
+    )
+
+
+def graph_stores(settings: MeshSettings, adapters: Adapters) -> GraphStores:
+    """Make the stores that graphs stand on.
+
+    Args:
+        settings: The configuration.
+        adapters: Open connections.
+
+    Returns:
+        The stores.
+    """
+    stores = adapters.stores
+    return GraphStores(
+        knowledge_bases=stores.knowledge_bases,
+        documents=stores.documents,
+        snapshots=stores.snapshots,
+        runs=stores.runs,
+        builds=PostgresBuildStore(adapters.database, _work_limits(settings)),
         usage=PostgresUsageLedger(adapters.database),
         cache=PostgresCompletionCache(adapters.database),
         idempotency=stores.idempotency,

@@ -1,4 +1,4 @@
-"""The workers: that of ingest with its relay and housekeeper, and that of trees; each as one unit."""
+"""The workers: that of ingest with its relay and housekeeper, those of trees and of graphs; each as one unit."""
 
 import asyncio
 import contextlib
@@ -16,6 +16,8 @@ from corpusmesh_app.wiring import Adapters, password_sealer
 from corpusmesh_core.orchestration.values import Policy
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.parsing import DocumentParser
+from corpusmesh_graph.module import graph_stages
+from corpusmesh_graph.stores import GraphStores, GraphTools
 from corpusmesh_ingest.enriching import Enricher, EnrichLimits
 from corpusmesh_ingest.module import StageTools, ingest_stages
 from corpusmesh_ingest.syncing.scheduler import SyncScheduler
@@ -137,6 +139,35 @@ async def run_tree_worker(
         stores.trees, poll_seconds=section.update_poll_seconds, quiet_seconds=section.update_quiet_seconds
     )
     async with _at_work({"tree worker": worker.run(), "tree schedule": scheduler.run()}, worker, failed) as running:
+        yield running
+
+
+@asynccontextmanager
+async def run_graph_worker(
+    settings: MeshSettings,
+    adapters: Adapters,
+    stores: GraphStores,
+    tools: GraphTools,
+    *,
+    failed: Callable[[BaseException], None],
+) -> AsyncIterator[RunningWorker]:
+    """Make graphs until the block ends; then let running tasks end or give them back.
+
+    Args:
+        settings: The configuration.
+        adapters: Open connections.
+        stores: What graphs stand on.
+        tools: What they are made with.
+        failed: Told when a loop that must run has ended.
+
+    Yields:
+        The worker.
+    """
+    section = settings.graph
+    queue = PostgresTaskQueue(adapters.database, _policy(settings))
+    handlers = graph_stages(section, stores, tools)
+    worker = Worker(f"{socket.gethostname()}-{os.getpid()}-graphs", handlers, queue, adapters.broker, section.worker)
+    async with _at_work({"graph worker": worker.run()}, worker, failed) as running:
         yield running
 
 

@@ -7,7 +7,8 @@
      "retrieval": {"preset": "thorough", "assembly": {"neighbours": 1}},
      "ledger": {"enabled": true, "retention_days": 30},
      "publish_gate": {"golden_set": "handbook", "measure": "ndcg_at_10", "minimum": 0.8, "max_drop": 0.02},
-     "tree": {"scope": "file", "method": "watershed", "summaries": "lite"}}
+     "tree": {"scope": "file", "method": "watershed", "summaries": "lite"},
+     "graph": {"methods": ["ner"], "reports": "lite"}}
 
 The plain form is also what the mesh stores. Names of values are those of the contract's enums in lower case, without
 their prefix. A value that is not set is left out.
@@ -35,6 +36,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "ledger": "ledger_settings",
     "publish_gate": "publish_gate",
     "tree": "tree_settings",
+    "graph": "graph_settings",
 }
 """Sections of the plain form and the fields of `KnowledgeBase` that hold them."""
 

@@ -40,6 +40,11 @@ class RecordKind(StrEnum):
     TAG_EXAMPLE = "tag_example"
     TREE_NODE = "tree_node"
     """A summary in a tree over chunks, of one document or of a knowledge base (ADR-0012)."""
+    DESCRIPTION = "description"
+    """What a language model made of all that documents say of one entity or relation (ADR-0014)."""
+    GRAPH_TABLE = "graph_table"
+    """Entities, relations and a report as one text, made for one request: evidence like any other, and never in the
+    index."""
     WEB_PAGE = "web_page"
     """A page of the web, found for one request: evidence like any other, and never in the index."""
 
@@ -51,13 +56,16 @@ class VisibilityRule(StrEnum):
     ALL = "all"
 
 
+_OF_ALL = (
+    RecordKind.SUMMARY,
+    RecordKind.COMMUNITY_REPORT,
+    RecordKind.MEMORY,
+    RecordKind.TREE_NODE,
+    RecordKind.DESCRIPTION,
+    RecordKind.GRAPH_TABLE,
+)
 RULE_BY_KIND: Mapping[RecordKind, VisibilityRule] = {
-    kind: (
-        VisibilityRule.ALL
-        if kind in (RecordKind.SUMMARY, RecordKind.COMMUNITY_REPORT, RecordKind.MEMORY, RecordKind.TREE_NODE)
-        else VisibilityRule.ANY
-    )
-    for kind in RecordKind
+    kind: (VisibilityRule.ALL if kind in _OF_ALL else VisibilityRule.ANY) for kind in RecordKind
 }
 """The rule of every kind, fixed: a summary or a report needs all its sources, an entity one of them."""
 
@@ -91,7 +99,8 @@ class Record:
         tags: Tags with their weights, above 0.
         links: Ids of records that it points at (a question's chunk, a child's parent, a summary's leaves); can be
             searched for.
-        layer: Layer of a node of a tree, from 1 above the chunks; 0 for everything else.
+        layer: Layer of a node of a tree, from 1 above the chunks; of a report one more than the level of its
+            community; 0 for everything else.
     """
 
     record_id: str

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from corpusmesh_core.evaluation.gate import PUBLISH_GATE
+from corpusmesh_core.graphs.settings import GRAPH
 from corpusmesh_core.ports.retrievals import LEDGER
 from corpusmesh_core.trees.keys import tree_fingerprint
 from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
 from corpusmesh_runtime.retrieval_plans import RETRIEVAL
 
 RANKING: Final = "ranking"
-OF_SEARCHES: Final = frozenset({RETRIEVAL, RANKING, LEDGER, PUBLISH_GATE})
-"""Sections that do not decide what becomes of a document: a change of them makes no version outdated."""
+OF_SEARCHES: Final = frozenset({RETRIEVAL, RANKING, LEDGER, PUBLISH_GATE, GRAPH})
+"""Sections that do not decide what becomes of a document: a change of them makes no version outdated. A graph is a
+build beside the documents."""
 
 
 def config_hash(config: Mapping[str, object]) -> str:

@@ -15,8 +15,11 @@ from corpusmesh_client.knowledge_base_settings import settings_from_plain
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.query import (
     PLAN_BY_PRESET,
+    ChunkPick,
     Diversity,
+    GraphMode,
     Preset,
+    RelationRerank,
     RerankMethod,
     RetrievalPlan,
     SearchMode,
@@ -62,12 +65,20 @@ _TREE_MODES: Final = {
     pb.TreePlan.MODE_TRAVERSAL: TreeMode.TRAVERSAL,
     pb.TreePlan.MODE_HIERARCHICAL: TreeMode.HIERARCHICAL,
 }
+_GRAPH_MODES: Final = {getattr(pb.GraphPlan, f"MODE_{mode.name}"): mode for mode in GraphMode}
+_CHUNK_PICKS: Final = {getattr(pb.GraphPlan, f"CHUNK_PICK_{pick.name}"): pick for pick in ChunkPick}
+_RELATION_RERANKS: Final = {
+    getattr(pb.GraphPlan, f"RELATION_RERANK_{rerank.name}"): rerank for rerank in RelationRerank
+}
 _ENUM_FIELDS: Final[Mapping[str, Mapping[Any, object]]] = {
     "rerank.method": _RERANKS,
     "assembly.diversity": _DIVERSITIES,
     "tree.mode": _TREE_MODES,
+    "graph.mode": _GRAPH_MODES,
+    "graph.chunk_pick": _CHUNK_PICKS,
+    "graph.relation_rerank": _RELATION_RERANKS,
 }
-_PARTS: Final = ("understanding", "recall", "rerank", "assembly", "correction", "tree")
+_PARTS: Final = ("understanding", "recall", "rerank", "assembly", "correction", "tree", "graph")
 _REQUEST_ALONE: Final = ("metadata_conditions", "documents")
 
 
@@ -134,6 +145,9 @@ def _check(plan: pb.RetrievalPlan) -> None:
         ("rerank.method", plan.rerank.method, _RERANKS),
         ("assembly.diversity", plan.assembly.diversity, _DIVERSITIES),
         ("tree.mode", plan.tree.mode, _TREE_MODES),
+        ("graph.mode", plan.graph.mode, _GRAPH_MODES),
+        ("graph.chunk_pick", plan.graph.chunk_pick, _CHUNK_PICKS),
+        ("graph.relation_rerank", plan.graph.relation_rerank, _RELATION_RERANKS),
     ):
         if value and value not in known:
             raise InvalidArgumentError("PLAN_INVALID", f"{field} has an unknown value", field=f"plan.{field}")

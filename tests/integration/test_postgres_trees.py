@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap
 
-from corpusmesh_adapters.postgres import PostgresTreeStore, WorkLimits
+from corpusmesh_adapters.postgres import PostgresBuildStore, WorkLimits
 from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import ConflictError, NotFoundError
 from corpusmesh_core.orchestration.values import FailureKind, RunKind, RunState, Stage, TaskFailure, Verdict
 from corpusmesh_core.ports.metadata import KnowledgeBaseChange
-from corpusmesh_core.ports.trees import BuildState, TreeOrder
+from corpusmesh_core.ports.builds import BuildState, BuildOrder
 from corpusmesh_core.ports.work import BuildChange, Claim, StageOutcome
 from corpusmesh_core.tenancy import Identity, Role
 from corpusmesh_core.tenancy.publishing import dump_bitmap, load_bitmap
@@ -35,8 +35,8 @@ async def metadata(request: pytest.FixtureRequest) -> AsyncIterator[Metadata]:
 
 
 @pytest.fixture
-def trees(metadata: Metadata) -> PostgresTreeStore:
-    return PostgresTreeStore(metadata.database, WorkLimits())
+def trees(metadata: Metadata) -> PostgresBuildStore:
+    return PostgresBuildStore(metadata.database, WorkLimits())
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ async def owner(metadata: Metadata) -> Identity:
     return identity
 
 
-async def begin(metadata: Metadata, trees: PostgresTreeStore, owner: Identity) -> Claim:
+async def begin(metadata: Metadata, trees: PostgresBuildStore, owner: Identity) -> Claim:
     """Start a build and claim its first task."""
-    await trees.start_build(owner, "kb", TreeOrder())
+    await trees.start_build(owner, "kb", BuildOrder())
     [message] = await metadata.due_messages(owner.tenant_id)
     return await metadata.claim(message)
 
@@ -70,7 +70,7 @@ def change(claim: Claim, build_id: str, nodes: Sequence[int], sources: Sequence[
     )
 
 
-async def publish(metadata: Metadata, trees: PostgresTreeStore, owner: Identity, count: int) -> list[int]:
+async def publish(metadata: Metadata, trees: PostgresBuildStore, owner: Identity, count: int) -> list[int]:
     """Build a tree of some new nodes, and sweep; give the nodes."""
     claim = await begin(metadata, trees, owner)
     build = await trees.of_claim(claim)
@@ -83,7 +83,7 @@ async def publish(metadata: Metadata, trees: PostgresTreeStore, owner: Identity,
     return nodes
 
 
-async def follows(trees: PostgresTreeStore, owner: Identity, quiet_seconds: float = 0.0) -> bool:
+async def follows(trees: PostgresBuildStore, owner: Identity, quiet_seconds: float = 0.0) -> bool:
     """Tell whether a run was begun that nobody has asked for; knowledge bases of other tests may be due as well."""
     before = await trees.get(owner, "kb")
     await trees.start_due(1000, quiet_seconds=quiet_seconds)
@@ -91,7 +91,7 @@ async def follows(trees: PostgresTreeStore, owner: Identity, quiet_seconds: floa
     return (before.run_id if before else "") != (after.run_id if after else "")
 
 
-async def sweep(metadata: Metadata, trees: PostgresTreeStore, owner: Identity) -> list[int]:
+async def sweep(metadata: Metadata, trees: PostgresBuildStore, owner: Identity) -> list[int]:
     """Do all sweeps as their stage does, both looks; give what the first ones found."""
     found: list[int] = []
     while await open_sweeps(metadata, owner):
@@ -123,7 +123,7 @@ async def open_sweeps(metadata: Metadata, owner: Identity) -> int:
 
 
 async def test_build_shows_its_nodes_at_once_and_the_next_one_swaps_those_that_changed(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     versions = set(await metadata.published(owner, "kb"))
     nodes = await publish(metadata, trees, owner, 3)
@@ -156,7 +156,7 @@ async def test_build_shows_its_nodes_at_once_and_the_next_one_swaps_those_that_c
 
 
 async def test_what_is_reserved_is_the_same_however_often_and_known_to_a_sweep(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     before = await metadata.published(owner, "kb")
     claim = await begin(metadata, trees, owner)
@@ -185,7 +185,7 @@ async def test_what_is_reserved_is_the_same_however_often_and_known_to_a_sweep(
 
 
 async def test_worker_thought_dead_publishes_nothing(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     before = await metadata.published(owner, "kb")
     claim = await begin(metadata, trees, owner)
@@ -207,7 +207,7 @@ async def test_worker_thought_dead_publishes_nothing(
 
 
 async def test_failed_build_says_why_leaves_what_was_and_is_not_tried_again_by_itself(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     nodes = await publish(metadata, trees, owner, 2)
     shown = await metadata.published(owner, "kb")
@@ -238,7 +238,7 @@ async def test_failed_build_says_why_leaves_what_was_and_is_not_tried_again_by_i
 
 
 async def test_trees_that_cannot_be_begun_do_not_hold_up_those_of_others(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     stuck = await metadata.tenant()
     for name in ("first", "second"):
@@ -257,7 +257,7 @@ async def test_trees_that_cannot_be_begun_do_not_hold_up_those_of_others(
 
 
 async def test_document_that_is_published_while_a_tree_is_built_asks_for_the_next(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     versions = (await trees.published(owner.tenant_id, "kb")).versions
     claim = await begin(metadata, trees, owner)
@@ -271,7 +271,7 @@ async def test_document_that_is_published_while_a_tree_is_built_asks_for_the_nex
 
 
 async def test_deleted_tree_is_gone_at_once_from_every_snapshot_and_makes_room(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     versions = await metadata.published(owner, "kb")
     nodes = await publish(metadata, trees, owner, 2)
@@ -290,7 +290,7 @@ async def test_deleted_tree_is_gone_at_once_from_every_snapshot_and_makes_room(
     assert late.verdict is Verdict.CANCELLED
 
     # The next tree need not wait until the old one is removed.
-    started, is_new = await trees.start_build(owner, "kb", TreeOrder())
+    started, is_new = await trees.start_build(owner, "kb", BuildOrder())
     assert is_new
     assert started.build_id != row.build_id
     await trees.cancel(owner, "kb")
@@ -304,7 +304,7 @@ async def test_deleted_tree_is_gone_at_once_from_every_snapshot_and_makes_room(
 
 
 async def test_removal_that_was_given_up_is_begun_again(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     nodes = await publish(metadata, trees, owner, 2)
     row = await trees.delete(owner, "kb", request_id="")
@@ -325,7 +325,7 @@ async def test_removal_that_was_given_up_is_begun_again(
 
 
 async def test_deleted_knowledge_base_takes_its_tree_along(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     await publish(metadata, trees, owner, 2)
     claim = await begin(metadata, trees, owner)
@@ -348,11 +348,11 @@ _SWEEPS = {Stage.SWEEP_TREE}
 
 
 async def test_only_editors_build_and_see_runs_of_builds(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     viewer = member(owner.tenant_id, "viewer", Role.VIEWER)
     for call in (
-        trees.start_build(viewer, "kb", TreeOrder()),
+        trees.start_build(viewer, "kb", BuildOrder()),
         trees.cancel(viewer, "kb"),
         trees.delete(viewer, "kb", request_id=""),
     ):
@@ -360,7 +360,7 @@ async def test_only_editors_build_and_see_runs_of_builds(
             await call
     with pytest.raises(NotFoundError, match="has no tree"):
         await trees.cancel(owner, "kb")
-    order = TreeOrder(request_id="r1", plan={"leaf_count": 3})
+    order = BuildOrder(request_id="r1", plan={"leaf_count": 3})
     started, _ = await trees.start_build(owner, "kb", order)
     again, is_new = await trees.start_build(owner, "kb", replace(order, full=True))
     assert (again.run_id, is_new) == (started.run_id, False)
@@ -373,7 +373,7 @@ async def test_only_editors_build_and_see_runs_of_builds(
 
 
 async def test_knowledge_base_without_a_wish_for_a_tree_loses_it(
-    metadata: Metadata, trees: PostgresTreeStore, owner: Identity
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:
     assert await follows(trees, owner), "the first tree, too, comes by itself"
     await metadata.knowledge_bases.update(owner, "kb", KnowledgeBaseChange(config={"template": "general"}))

@@ -15,7 +15,7 @@ from corpusmesh_core.documents import BlockKind, Chunk, ChunkRole
 from corpusmesh_core.errors import NotFoundError
 from corpusmesh_core.ports.index import RecordSelection
 from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult
-from corpusmesh_core.ports.trees import BuildRow, BuildState, PublishedState, TreeOrder
+from corpusmesh_core.ports.builds import BuildRow, BuildState, PublishedState, BuildOrder
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.tenancy import (
     Access,
@@ -181,7 +181,7 @@ class Mesh:
     space_id: str = "space"
     remade: list[str] = field(default_factory=list)
     with_trees: set[int] = field(default_factory=set)
-    orders: list[TreeOrder] = field(default_factory=list)
+    orders: list[BuildOrder] = field(default_factory=list)
     audited: list[tuple[str, str]] = field(default_factory=list)
     responses: dict[tuple[str, str], bytes] = field(default_factory=dict)
     moves: list[BuildRow] = field(default_factory=list)
@@ -354,7 +354,7 @@ class CannedTrees:
             self.mesh.snapshot_id, tuple(sorted(self.mesh.published & set(self.mesh.documents))), self.mesh.space_id
         )
 
-    async def start_build(self, identity: Identity, knowledge_base_id: str, order: TreeOrder) -> tuple[BuildRow, bool]:
+    async def start_build(self, identity: Identity, knowledge_base_id: str, order: BuildOrder) -> tuple[BuildRow, bool]:
         require(identity, knowledge_base_id, Access.WRITE)
         self.mesh.orders.append(order)
         self.mesh.row = replace(
@@ -372,7 +372,7 @@ class CannedTrees:
     async def delete(self, identity: Identity, knowledge_base_id: str, *, request_id: str) -> BuildRow:
         row = replace(self._tree(identity), state=BuildState.DELETING, run_id="sweep", is_building=True)
         self.mesh.row = row
-        self.mesh.orders.append(TreeOrder(request_id=request_id))
+        self.mesh.orders.append(BuildOrder(request_id=request_id))
         return row
 
     def _tree(self, identity: Identity) -> BuildRow:

@@ -33,6 +33,7 @@ DISTRIBUTED = {
     "ingest": ("ingest", "server"),
     "worker": ("ingest", "worker"),
     "raptor": ("raptor", "both"),
+    "graph": ("graph", "both"),
     "retrieve": ("retrieve", "server"),
     "gateway": ("gateway", "server"),
 }

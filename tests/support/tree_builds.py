@@ -14,7 +14,7 @@ from corpusmesh_core.artefacts.skeletons import unpack_skeleton
 from corpusmesh_core.documents import Chunk
 from corpusmesh_core.orchestration.values import Lane, Stage
 from corpusmesh_core.ports.index import Candidate, Candidates, RecallRequest, RecordSelection
-from corpusmesh_core.ports.trees import BuildRow, BuildState, PublishedState
+from corpusmesh_core.ports.builds import BuildRow, BuildState, PublishedState
 from corpusmesh_core.ports.work import BuildChange, Claim, StageOutcome
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.tenancy import VersionRow
@@ -175,11 +175,11 @@ class MemoryTrees:
     gone: frozenset[int] = frozenset()
 
     async def published(self, tenant_id: str, knowledge_base_id: str) -> PublishedState:
-        """See `TreeStore.published`."""
+        """See `BuildStore.published`."""
         return self.state
 
     async def reserve(self, claim: Claim, slot: str, count: int) -> int:
-        """See `TreeStore.reserve`."""
+        """See `BuildStore.reserve`."""
         first, reserved = self.slots.get((claim.run_id, slot), (0, 0))
         if reserved < count:
             first, self.next_ordinal = self.next_ordinal, self.next_ordinal + count
@@ -187,11 +187,11 @@ class MemoryTrees:
         return first
 
     async def tell_progress(self, claim: Claim, progress: Mapping[str, object]) -> None:
-        """See `TreeStore.tell_progress`."""
+        """See `BuildStore.tell_progress`."""
         self.row = replace(self.row, progress=dict(progress))
 
     async def removed(self, claim: Claim, versions: Sequence[int]) -> frozenset[int]:
-        """See `TreeStore.removed`."""
+        """See `BuildStore.removed`."""
         return self.gone & frozenset(versions)
 
     def publish(self, change: BuildChange) -> None:

@@ -1,5 +1,6 @@
 """Recognition of pages that are pixels: what is read, in what order, where it stands, and what it may cost."""
 
+import errno
 import itertools
 import os
 import re
@@ -16,11 +17,14 @@ from PIL import Image, ImageDraw, ImageFont
 
 from corpusmesh_adapters.parsers import ParserPool
 from corpusmesh_adapters.parsers import pool as pool_module
+from corpusmesh_adapters.parsers.failures import is_out_of_memory
 from corpusmesh_adapters.parsers.recognition import is_available, recognize
+from corpusmesh_adapters.parsers.recognition import models as models_module
 from corpusmesh_adapters.parsers.recognition import page as page_module
 from corpusmesh_adapters.parsers.recognition.order import reading_order
 from corpusmesh_adapters.parsers.recognition.raster import turned, turned_quads, unturned_box
 from corpusmesh_adapters.parsers.recognition.rules import find_grids
+from corpusmesh_adapters.parsers.sandbox import has_room
 from corpusmesh_core.documents import BlockKind, CellSpan
 from corpusmesh_core.errors import DocumentError
 from corpusmesh_core.ports.parsing import ParseLimits, ParseOptions
@@ -387,7 +391,7 @@ def test_heading_across_the_page_parts_columns_above_from_columns_below():
 
 # What a recogniser does inside a confined reader; a document is the order to it.
 READER = """
-import os, time
+import os, signal, time
 import numpy as np
 from corpusmesh_adapters.parsers.builder import DocumentBuilder
 from corpusmesh_adapters.parsers.child import serve
@@ -430,6 +434,13 @@ def parse(source):
             with recognizing(limits):
                 burn(0.1)
             burn(600)
+        elif order == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        elif order == "crash-recognizing":
+            with recognizing(limits):
+                os.kill(os.getpid(), signal.SIGSEGV)
+        elif order == "unmapped":
+            raise ImportError("libanything.so: failed to map segment from shared object")
     builder = DocumentBuilder("text/plain", limits)
     builder.add(BlockKind.PARAGRAPH, "|".join(["read", *said]))
     return builder.build()
@@ -463,9 +474,82 @@ async def test_models_run_in_a_reader_without_network_and_files(reader, tmp_path
     assert found[1] == "Words in a picture"
     # The runtime keeps one helper of its own; none of them computes.
     assert int(found[2].removeprefix("threads ")) <= 2
+
+
+@needs_models
+async def test_wherever_the_models_run_out_of_memory_the_limit_is_named(reader, tmp_path):
+    file = tmp_path / "pixels"
+    file.write_bytes(as_pixels(page_image((1200, 300))[0]).tobytes())
+    # Importing the runtime, reading a model, preparing it, running it: each fails in its own way.
+    for mebibytes in (2, 12, 18, 20, 24, 36, 48, 54, 60, 64):
+        limits = {"memory_bytes": mebibytes * MEBIBYTE, "recognition_memory_bytes": mebibytes * MEBIBYTE}
+        with pytest.raises(DocumentError) as raised:
+            await ask(reader, "models", name=str(file), **limits)
+        assert raised.value.reason == "DOCUMENT_RESOURCE_LIMIT", (mebibytes, raised.value)
+        assert raised.value.metadata["limit"] == "recognition_memory_bytes", (mebibytes, raised.value)
+
+
+async def test_crash_is_the_files_fault_but_not_while_a_page_is_recognised(reader):
     with pytest.raises(DocumentError) as raised:
-        await ask(reader, "models", name=str(file), memory_bytes=64 * MEBIBYTE, recognition_memory_bytes=64 * MEBIBYTE)
+        await ask(reader, "crash")
+    assert raised.value.reason == "DOCUMENT_CORRUPT"
+    with pytest.raises(DocumentError) as raised:
+        await ask(reader, "crash-recognizing")
     assert raised.value.metadata["limit"] == "recognition_memory_bytes"
+
+
+async def test_library_that_cannot_be_mapped_is_want_of_memory(reader):
+    with pytest.raises(DocumentError) as raised:
+        await ask(reader, "unmapped")
+    assert raised.value.metadata["limit"] == "memory_bytes"
+
+
+@needs_models
+def test_model_that_fails_with_memory_left_is_not_taken_for_want_of_memory(tmp_path, monkeypatch):
+    layout = models_module.Model("layout")
+    with pytest.raises(RuntimeError, match="InvalidArgument"):
+        layout.run(np.zeros((1, 1), np.float32))
+    monkeypatch.setattr(models_module, "has_room", lambda byte_count: False)
+    with pytest.raises(MemoryError):
+        layout.run(np.zeros((1, 1), np.float32))
+    monkeypatch.undo()
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"not a model")
+    monkeypatch.setattr(models_module, "model_file", lambda role: broken)
+    with pytest.raises(RuntimeError, match="a recognition model failed"):
+        models_module.Model("layout")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), True),
+        (OSError(errno.ENOENT, "No such file"), False),
+        (ImportError("libx.so: failed to map segment from shared object"), True),
+        (ImportError("No module named x"), False),
+        (RuntimeError("can't start new thread"), True),
+        (RuntimeError("std::bad_alloc"), True),
+        # Words of a document are not believed.
+        (ValueError("invalid literal: 'out of memory'"), False),
+    ],
+)
+def test_want_of_memory_is_told_from_other_failures(error, expected):
+    assert is_out_of_memory(error) is expected
+    wrapped = KeyError("x")
+    wrapped.__cause__ = error
+    assert is_out_of_memory(wrapped) is expected
+
+
+def test_causes_that_run_in_circles_end():
+    first, second = KeyError("a"), KeyError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert not is_out_of_memory(first)
+
+
+def test_room_is_what_can_still_be_mapped():
+    assert has_room(MEBIBYTE)
+    assert not has_room(1 << 60)
 
 
 async def test_recognition_gets_memory_that_parsing_does_not_have(reader):

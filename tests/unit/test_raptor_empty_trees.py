@@ -7,7 +7,7 @@ import pytest
 from pyroaring import BitMap
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
-from corpusmesh_core.ports.trees import BuildRow, BuildState
+from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.tenancy import dump_bitmap
 from corpusmesh_core.trees.telling import TreeFigures, figures_values
 from corpusmesh_core.trees.values import TreeCost

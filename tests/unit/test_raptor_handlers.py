@@ -23,7 +23,7 @@ from corpusmesh_core.errors import (
     NotFoundError,
     OverloadedError,
 )
-from corpusmesh_core.ports.trees import BuildRow, BuildState
+from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.tenancy import Identity, Role, Scope, dump_bitmap
 from corpusmesh_core.trees.skeleton import SkeletonLayer, VersionLeaves, plant
 from corpusmesh_core.trees.telling import TreeFigures, TreeProgress, cost_values, figures_values, progress_values

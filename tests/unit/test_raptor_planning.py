@@ -13,7 +13,7 @@ from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.artefacts.skeletons import pack_skeleton, unpack_skeleton
 from corpusmesh_core.artefacts.trees import FileTree, pack_trees
 from corpusmesh_core.errors import OverloadedError
-from corpusmesh_core.ports.trees import BuildRow, BuildState
+from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.tenancy import Identity, Role, Scope
 from corpusmesh_core.trees.clustering import centroids, group_layer
 from corpusmesh_core.trees.cost import plan_tree

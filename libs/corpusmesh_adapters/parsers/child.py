@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from corpusmesh_adapters.parsers.builder import Source
-from corpusmesh_adapters.parsers.failures import corrupt, over_limit
+from corpusmesh_adapters.parsers.failures import corrupt, is_out_of_memory, over_limit
 from corpusmesh_adapters.parsers.frames import (
     HEADER,
     MAX_FRAME_BYTES,
@@ -44,6 +44,9 @@ _RECURSION_LIMIT = 3_000
 _PAGE_SECONDS = "page_seconds"
 _MAX_NOTICE_BYTES = 64
 _OUT_OF_MEMORY_SIGNALS = (signal.SIGKILL, signal.SIGABRT, signal.SIGBUS)
+# A page is pixels already when it is recognised: no bytes of its file can crash that, while native code that does not
+# check what an allocator gave it ends with these.
+_RECOGNITION_SIGNALS = (*_OUT_OF_MEMORY_SIGNALS, signal.SIGSEGV, signal.SIGTRAP)
 
 
 def serve(parse: Parse = parse_source) -> None:
@@ -196,7 +199,7 @@ def _why(status: int, limits: ParseLimits, *, overstayed: bool, is_recognizing: 
         return over_limit("wall_seconds", limits.wall_seconds, "reading it takes longer")
     if number == signal.SIGXCPU:
         return over_limit("cpu_seconds", limits.cpu_seconds, "reading it takes more processor time")
-    if number in _OUT_OF_MEMORY_SIGNALS or number == 0:
+    if number == 0 or number in (_RECOGNITION_SIGNALS if is_recognizing else _OUT_OF_MEMORY_SIGNALS):
         limit = "recognition_memory_bytes" if is_recognizing else "memory_bytes"
         return over_limit(limit, getattr(limits, limit), "its reader was killed, as when memory runs out")
     return corrupt(f"its reader crashed on it with {signal.Signals(number).name}")
@@ -239,9 +242,9 @@ def _parse(document: Message, parse: Parse) -> ParsedDocument | DocumentError:
         return parse(Source(content, document["display_name"], options))
     except DocumentError as error:
         return error
-    except MemoryError:
-        return over_limit("memory_bytes", options.limits.memory_bytes, "reading it takes more memory")
     except BaseException as error:  # noqa: BLE001 - the process's main; Rust parsers panic with a BaseException
+        if is_out_of_memory(error):
+            return over_limit("memory_bytes", options.limits.memory_bytes, "reading it takes more memory")
         return corrupt(f"its content cannot be read ({type(error).__name__})")
 
 

@@ -1,6 +1,8 @@
 """The ways in which a document cannot be read, each with what to do about it."""
 
+import errno
 from collections.abc import Sequence
+from typing import Final
 
 from corpusmesh_core.errors import DocumentError
 
@@ -9,6 +11,26 @@ SUPPORTED = (
     "JSON, JSON Lines, PNG, JPEG, TIFF, GIF, BMP, WebP, and ZIP archives of these"
 )
 """The formats of this build, as text for a person."""
+
+_NATIVE: Final = (ImportError, OSError, RuntimeError, SystemError)
+"""What want of memory becomes where a library cannot be mapped, a thread cannot be made, or C++ throws."""
+
+_SHORTAGE: Final = (
+    "bad_alloc",
+    "cannot allocate",
+    "unable to allocate",
+    "failed to allocate",
+    "allocation failed",
+    "out of memory",
+    "not enough memory",
+    "failed to map segment",
+    "start new thread",
+    "pthread_create failed",
+    "resource temporarily unavailable",
+)
+"""How dynamic loaders, allocators and thread libraries say that there is no more."""
+
+_MAX_CAUSES: Final = 8
 
 
 def encrypted(detail: str = "", *, password_helps: bool = True) -> DocumentError:
@@ -92,6 +114,28 @@ def over_limit(limit: str, allowed: int, what: str) -> DocumentError:
         allowed=allowed,
         detail=what,
     )
+
+
+def is_out_of_memory(error: BaseException, *, native: tuple[type[BaseException], ...] = _NATIVE) -> bool:
+    """Say whether an exception, or one that it came from, means that memory ran out.
+
+    Args:
+        error: It.
+        native: The classes whose words are believed; of others, the words may be a document's.
+
+    Returns:
+        True for MemoryError, the error number ENOMEM, and what native code says when it gets no memory.
+    """
+    each: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if each is None:
+            return False
+        if isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno == errno.ENOMEM):
+            return True
+        if isinstance(each, native) and any(words in str(each).lower() for words in _SHORTAGE):
+            return True
+        each = each.__cause__ or each.__context__
+    return False
 
 
 def page_list(pages: Sequence[int]) -> str:

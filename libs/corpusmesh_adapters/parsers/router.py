@@ -8,7 +8,7 @@ from corpusmesh_adapters.parsers.delimited import parse_delimited
 from corpusmesh_adapters.parsers.docx import parse_docx
 from corpusmesh_adapters.parsers.encrypted_office import decrypt_office
 from corpusmesh_adapters.parsers.epub import parse_epub
-from corpusmesh_adapters.parsers.failures import corrupt, empty, over_limit
+from corpusmesh_adapters.parsers.failures import corrupt, empty, is_out_of_memory, over_limit
 from corpusmesh_adapters.parsers.formats import Format, detect_format
 from corpusmesh_adapters.parsers.html_blocks import parse_html
 from corpusmesh_adapters.parsers.json_text import parse_json, parse_json_lines
@@ -47,12 +47,12 @@ def parse_source(source: Source) -> ParsedDocument:
         return _PARSERS[detect_format(source)](source)
     except CorpusMeshError:
         raise
-    except MemoryError as error:
-        raise over_limit("memory_bytes", source.limits.memory_bytes, "reading it takes more memory") from error
     except RecursionError as error:
         raise over_limit("max_depth", source.limits.max_depth, "its parts are nested deeper") from error
     # Third-party parsers meet hostile bytes with whatever their code runs into; each is this document's fault alone.
     except Exception as error:
+        if is_out_of_memory(error):
+            raise over_limit("memory_bytes", source.limits.memory_bytes, "reading it takes more memory") from error
         raise corrupt(f"its content cannot be read ({type(error).__name__})") from error
     # What a panic of a Rust parser becomes has no class that could be imported. Uncaught, it would cost an archive or a
     # mail all of its other documents.

@@ -11,6 +11,7 @@ no more shares than it may have recognised pages: whatever it holds, its end is 
 
 import ctypes
 import math
+import mmap
 import os
 import resource
 import signal
@@ -130,6 +131,22 @@ def page_wall_seconds(limits: ParseLimits) -> float:
         Wall seconds.
     """
     return limits.recognition_cpu_seconds * max(limits.wall_seconds / limits.cpu_seconds, 1.0)
+
+
+def has_room(byte_count: int) -> bool:
+    """Say whether this process could still take so much memory.
+
+    Args:
+        byte_count: How much, in one piece.
+
+    Returns:
+        True if that much address space can be mapped; nothing is kept.
+    """
+    try:
+        mmap.mmap(-1, byte_count).close()
+    except (OSError, MemoryError):
+        return False
+    return True
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from corpusmesh_adapters.postgres.sweeper import PostgresTaskSweeper
 from corpusmesh_adapters.postgres.syncs import PostgresSyncStore
 from corpusmesh_adapters.postgres.task_queue import PostgresTaskQueue
 from corpusmesh_adapters.postgres.tenants import PostgresKeyStore, PostgresTenantStore
-from corpusmesh_adapters.postgres.trees import PostgresTreeStore
+from corpusmesh_adapters.postgres.trees import PostgresBuildStore
 from corpusmesh_adapters.postgres.usage import PostgresUsageLedger
 from corpusmesh_adapters.postgres.vocabularies import PostgresVocabularyStore
 
@@ -29,6 +29,7 @@ __all__ = [
     "DatabaseSettings",
     "OutboxRelay",
     "PostgresAuditLog",
+    "PostgresBuildStore",
     "PostgresChunkEditStore",
     "PostgresCompletionCache",
     "PostgresConversationStore",
@@ -47,7 +48,6 @@ __all__ = [
     "PostgresTaskQueue",
     "PostgresTaskSweeper",
     "PostgresTenantStore",
-    "PostgresTreeStore",
     "PostgresUsageLedger",
     "PostgresVocabularyStore",
     "RelaySettings",

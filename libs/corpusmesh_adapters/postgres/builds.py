@@ -15,7 +15,7 @@ from corpusmesh_adapters.postgres.publishing import BUILD_REASON, CurrentSnapsho
 from corpusmesh_adapters.postgres.run_creation import RunOrder, create_run
 from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.values import RunKind
-from corpusmesh_core.ports.trees import BuildRow, BuildState
+from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.ports.work import BuildChange, Claim
 from corpusmesh_core.tenancy.publishing import dump_bitmap, load_bitmap, plan_change
 

@@ -20,7 +20,7 @@ from corpusmesh_adapters.postgres.run_creation import RunOrder, WorkLimits, chec
 from corpusmesh_adapters.postgres.runs import cancel_run
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError, OverloadedError
 from corpusmesh_core.orchestration.values import RunKind
-from corpusmesh_core.ports.trees import DATASET_TREE, BuildState, TreeOrder
+from corpusmesh_core.ports.builds import DATASET_TREE, BuildOrder, BuildState
 from corpusmesh_core.tenancy.access import Access
 from corpusmesh_core.tenancy.identity import CallerKind, Identity, Role, Scope
 from corpusmesh_core.tenancy.publishing import load_bitmap
@@ -60,7 +60,7 @@ _GIVEN_UP = """
 
 
 async def begin_build(
-    connection: Connection, identity: Identity, knowledge_base_id: str, order: TreeOrder, limits: WorkLimits
+    connection: Connection, identity: Identity, knowledge_base_id: str, order: BuildOrder, limits: WorkLimits
 ) -> bool:
     """Begin a build of a locked knowledge base, if none is under way.
 
@@ -125,7 +125,7 @@ async def begin_removal(connection: Connection, identity: Identity, knowledge_ba
 
 
 async def start_due(database: Database, limits: WorkLimits, limit: int, *, quiet_seconds: float) -> int:
-    """See `TreeStore`; whoever locks a knowledge base first starts its build, and the others pass it by.
+    """See `BuildStore`; whoever locks a knowledge base first starts its build, and the others pass it by.
 
     Returns:
         How many runs were begun.
@@ -189,7 +189,7 @@ async def _follow(
         )
         return 0
     full = row is not None and row["figures"].get("wants_full_build") is True
-    return int(await begin_build(connection, identity, knowledge_base_id, TreeOrder(full=full), limits))
+    return int(await begin_build(connection, identity, knowledge_base_id, BuildOrder(full=full), limits))
 
 
 async def _remove_again(database: Database, given_up: asyncpg.Record) -> int:

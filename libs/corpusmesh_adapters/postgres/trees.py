@@ -25,15 +25,15 @@ from corpusmesh_adapters.postgres.runs import cancel_run
 from corpusmesh_adapters.postgres.tree_runs import begin_build, begin_removal, start_due, tree_not_found
 from corpusmesh_core.errors import ConflictError
 from corpusmesh_core.orchestration.transitions import holds, must_stop
-from corpusmesh_core.ports.trees import DATASET_TREE, BuildRow, BuildState, PublishedState, TreeOrder
+from corpusmesh_core.ports.builds import DATASET_TREE, BuildOrder, BuildRow, BuildState, PublishedState
 from corpusmesh_core.ports.work import Claim
 from corpusmesh_core.tenancy.access import Access, knowledge_base_not_found
 from corpusmesh_core.tenancy.identity import Identity
 from corpusmesh_core.tenancy.publishing import load_bitmap
 
 
-class PostgresTreeStore:
-    """`TreeStore` on Postgres."""
+class PostgresBuildStore:
+    """`BuildStore` on Postgres."""
 
     def __init__(self, database: Database, limits: WorkLimits) -> None:
         """Create it.
@@ -46,7 +46,7 @@ class PostgresTreeStore:
         self._limits = limits
 
     async def get(self, identity: Identity, knowledge_base_id: str) -> BuildRow | None:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             identity: Caller.
@@ -60,7 +60,7 @@ class PostgresTreeStore:
             return await _read(connection, identity.tenant_id, knowledge_base_id)
 
     async def published(self, tenant_id: str, knowledge_base_id: str) -> PublishedState:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             tenant_id: Tenant.
@@ -86,8 +86,8 @@ class PostgresTreeStore:
             versions = await shown_versions(connection, tenant_id, knowledge_base_id, row["ordinals"] or b"")
         return PublishedState(row["current_snapshot_id"], tuple(versions), row["space_id"])
 
-    async def start_build(self, identity: Identity, knowledge_base_id: str, order: TreeOrder) -> tuple[BuildRow, bool]:
-        """See `TreeStore`.
+    async def start_build(self, identity: Identity, knowledge_base_id: str, order: BuildOrder) -> tuple[BuildRow, bool]:
+        """See `BuildStore`.
 
         Args:
             identity: Caller.
@@ -108,7 +108,7 @@ class PostgresTreeStore:
         return found, is_new
 
     async def start_due(self, limit: int, *, quiet_seconds: float) -> int:
-        """See `TreeStore`; whoever locks a knowledge base first starts its build, and the others pass it by.
+        """See `BuildStore`; whoever locks a knowledge base first starts its build, and the others pass it by.
 
         Args:
             limit: Most knowledge bases.
@@ -120,7 +120,7 @@ class PostgresTreeStore:
         return await start_due(self._database, self._limits, limit, quiet_seconds=quiet_seconds)
 
     async def cancel(self, identity: Identity, knowledge_base_id: str) -> BuildRow:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             identity: Caller.
@@ -146,7 +146,7 @@ class PostgresTreeStore:
         return found
 
     async def delete(self, identity: Identity, knowledge_base_id: str, *, request_id: str) -> BuildRow:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             identity: Caller.
@@ -172,7 +172,7 @@ class PostgresTreeStore:
         return found
 
     async def of_claim(self, claim: Claim) -> BuildRow:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             claim: The claim.
@@ -190,7 +190,7 @@ class PostgresTreeStore:
             return to_build(row, await current_bitmap(connection, claim.tenant_id, claim.knowledge_base_id))
 
     async def reserve(self, claim: Claim, slot: str, count: int) -> int:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             claim: The build's claim.
@@ -231,7 +231,7 @@ class PostgresTreeStore:
         return first
 
     async def tell_progress(self, claim: Claim, progress: Mapping[str, object]) -> None:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             claim: The build's claim.
@@ -248,7 +248,7 @@ class PostgresTreeStore:
             await tell(context, claim)
 
     async def removed(self, claim: Claim, versions: Sequence[int]) -> frozenset[int]:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             claim: The build's claim.
@@ -267,7 +267,7 @@ class PostgresTreeStore:
         return frozenset(row["ordinal"] for row in rows)
 
     async def left_over(self, claim: Claim) -> Sequence[int]:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             claim: The sweep's claim.
@@ -291,7 +291,7 @@ class PostgresTreeStore:
         return tuple(known - shown - load_bitmap(row["nodes"]))
 
     async def living_runs(self, claim: Claim) -> frozenset[str]:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             claim: The sweep's claim.
@@ -306,7 +306,7 @@ class PostgresTreeStore:
         return frozenset({row["run_id"]})
 
     async def swept(self, claim: Claim, ordinals: Sequence[int]) -> None:
-        """See `TreeStore`.
+        """See `BuildStore`.
 
         Args:
             claim: The sweep's claim.

@@ -30,6 +30,7 @@ class ServiceName(StrEnum):
     """Services that run on their own, or all in one process."""
 
     EMBED = "embed"
+    GRAPH = "graph"
     INGEST = "ingest"
     RAPTOR = "raptor"
     RETRIEVE = "retrieve"

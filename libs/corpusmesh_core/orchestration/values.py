@@ -26,6 +26,10 @@ class Stage(StrEnum):
     """The tree of a whole knowledge base."""
     SWEEP_TREE = "sweep_tree"
     """Removes what a build of a tree wrote and no snapshot shows."""
+    BUILD_GRAPH = "build_graph"
+    """The graph of a whole knowledge base."""
+    SWEEP_GRAPH = "sweep_graph"
+    """Removes what a build of a graph wrote and no snapshot shows."""
 
 
 class Lane(StrEnum):
@@ -45,6 +49,10 @@ class RunKind(StrEnum):
     """Brings the tree of a knowledge base up to date."""
     TREE_REMOVAL = "tree_removal"
     """Removes a tree that was withdrawn."""
+    GRAPH = "graph"
+    """Brings the graph of a knowledge base up to date."""
+    GRAPH_REMOVAL = "graph_removal"
+    """Removes a graph that was withdrawn."""
 
 
 class RunState(StrEnum):
@@ -85,16 +93,27 @@ PIPELINES: Mapping[RunKind, tuple[Stage, ...]] = {
     RunKind.SYNC: (Stage.SYNC,),
     RunKind.TREE: (Stage.BUILD_TREE, Stage.SWEEP_TREE),
     RunKind.TREE_REMOVAL: (Stage.SWEEP_TREE,),
+    RunKind.GRAPH: (Stage.BUILD_GRAPH, Stage.SWEEP_GRAPH),
+    RunKind.GRAPH_REMOVAL: (Stage.SWEEP_GRAPH,),
 }
 """Stages of each kind of run in order; a new stage or kind is a line here and a handler."""
 
-HOUSEKEEPING: frozenset[Stage] = frozenset({Stage.PURGE, Stage.VERIFY, Stage.CLEANUP, Stage.SWEEP_TREE})
+BUILD_STAGES: frozenset[Stage] = frozenset({Stage.BUILD_TREE, Stage.BUILD_GRAPH})
+"""Stages that make builds."""
+
+SWEEP_STAGES: frozenset[Stage] = frozenset({Stage.SWEEP_TREE, Stage.SWEEP_GRAPH})
+"""Stages that remove what builds leave."""
+
+HOUSEKEEPING: frozenset[Stage] = frozenset({Stage.PURGE, Stage.VERIFY, Stage.CLEANUP}) | SWEEP_STAGES
 """Stages that remove things: they go on whatever the run's state is."""
 
-PARTLESS: frozenset[Stage] = frozenset({Stage.SYNC, Stage.BUILD_TREE, Stage.SWEEP_TREE})
+PARTLESS: frozenset[Stage] = frozenset({Stage.SYNC}) | BUILD_STAGES | SWEEP_STAGES
 """Stages whose tasks cover no versions: what they work on is named by their payload (ADR-0009, ADR-0012)."""
 
-CANCELLABLE: frozenset[RunKind] = frozenset({RunKind.INGEST, RunKind.SYNC, RunKind.TREE})
+BUILD_RUNS: frozenset[RunKind] = frozenset({RunKind.TREE, RunKind.GRAPH})
+"""Kinds of runs that make builds."""
+
+CANCELLABLE: frozenset[RunKind] = frozenset({RunKind.INGEST, RunKind.SYNC}) | BUILD_RUNS
 """Kinds of runs that stop on request."""
 
 VERSION_STATE_BY_STAGE: Mapping[Stage, VersionState] = {

@@ -8,6 +8,7 @@ from corpusmesh_core.ports.index import MAX_WINDOW
 from corpusmesh_core.query.stages import (
     AssemblyPlan,
     CorrectionPlan,
+    GraphPlan,
     RecallPlan,
     RerankPlan,
     TreePlan,
@@ -54,6 +55,7 @@ class RetrievalPlan:
         assembly: What becomes of them before they are returned.
         correction: Loops that check what was found and said.
         tree: How trees of summaries take part.
+        graph: How graphs of entities take part.
     """
 
     mode: SearchMode = SearchMode.HYBRID
@@ -71,6 +73,7 @@ class RetrievalPlan:
     assembly: AssemblyPlan = field(default_factory=AssemblyPlan)
     correction: CorrectionPlan = field(default_factory=CorrectionPlan)
     tree: TreePlan = field(default_factory=TreePlan)
+    graph: GraphPlan = field(default_factory=GraphPlan)
 
     def __post_init__(self) -> None:
         check_range("vector_weight", self.vector_weight, 0.0, 1.0)

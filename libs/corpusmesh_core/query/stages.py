@@ -11,6 +11,12 @@ MAX_CORRECTION_ROUNDS = 3
 MAX_RERANK_DEPTH = 200
 MAX_LANGUAGES = 8
 MAX_TREE_WIDTH = 50
+MAX_GRAPH_HOPS = 4
+MAX_GRAPH_WIDTH = 200
+MAX_GRAPH_TOKENS = 200_000
+MAX_GRAPH_LEVEL = 8
+MAX_FOLLOW_UPS = 20
+MAX_KEYWORDS = 32
 
 
 class Preset(StrEnum):
@@ -36,6 +42,38 @@ class TreeMode(StrEnum):
     COLLAPSED = "collapsed"
     TRAVERSAL = "traversal"
     HIERARCHICAL = "hierarchical"
+
+
+class GraphMode(StrEnum):
+    """How graphs are searched."""
+
+    OFF = "off"
+    PAGE_RANK = "page_rank"
+    LOCAL = "local"
+    GLOBAL = "global"
+    HYBRID = "hybrid"
+    MIX = "mix"
+    NAIVE = "naive"
+    KNOWLEDGE = "knowledge"
+    ADJACENCY = "adjacency"
+    COMMUNITY_LOCAL = "community_local"
+    COMMUNITY_GLOBAL = "community_global"
+    DRIFT = "drift"
+
+
+class ChunkPick(StrEnum):
+    """How passages behind entities and relations are chosen (LightRAG)."""
+
+    VECTOR = "vector"
+    WEIGHT = "weight"
+
+
+class RelationRerank(StrEnum):
+    """Who chooses relations in the search by adjacency."""
+
+    NONE = "none"
+    CROSS_ENCODER = "cross_encoder"
+    MODEL = "model"
 
 
 class Diversity(StrEnum):
@@ -203,6 +241,61 @@ class TreePlan:
         check_range("tree.nodes_per_layer", self.nodes_per_layer, 1, MAX_TREE_WIDTH)
         check_range("tree.summaries", self.summaries, 1, MAX_TREE_WIDTH)
         check_range("tree.chunks_per_summary", self.chunks_per_summary, 1, MAX_TREE_WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """How graphs of entities take part, where a knowledge base has one. Defaults are those of the seeds and peers.
+
+    Attributes:
+        mode: How a graph is searched.
+        damping: PAGE_RANK: probability of walking on rather than starting anew.
+        passage_weight: PAGE_RANK: weight of the best passages among what the walk starts from.
+        hops: ADJACENCY, KNOWLEDGE: hops from what the question names, 1 to 4.
+        top_k: Entities and relations that are looked up, 1 to 200.
+        chunk_top_k: Passages that are looked up or kept, 1 to 200.
+        max_entity_tokens: Most tokens of entities.
+        max_relation_tokens: Most tokens of relations.
+        max_total_tokens: Most tokens of all that a mode returns.
+        chunk_pick: How passages are chosen.
+        high_level_keywords: General words of the question, at most 32.
+        low_level_keywords: Particular words of the question, at most 32.
+        relation_rerank: ADJACENCY: who chooses relations.
+        community_level: Level of communities, 0 for the coarsest.
+        dynamic_selection: COMMUNITY_GLOBAL: whether coarse reports decide which finer ones are read.
+        follow_ups: DRIFT: follow-up questions of a round.
+    """
+
+    mode: GraphMode = GraphMode.PAGE_RANK
+    damping: float = 0.5
+    passage_weight: float = 0.05
+    hops: int = 2
+    top_k: int = 40
+    chunk_top_k: int = 20
+    max_entity_tokens: int = 6000
+    max_relation_tokens: int = 8000
+    max_total_tokens: int = 30000
+    chunk_pick: ChunkPick = ChunkPick.VECTOR
+    high_level_keywords: tuple[str, ...] = ()
+    low_level_keywords: tuple[str, ...] = ()
+    relation_rerank: RelationRerank = RelationRerank.NONE
+    community_level: int = 2
+    dynamic_selection: bool = True
+    follow_ups: int = 5
+
+    def __post_init__(self) -> None:
+        check_range("graph.damping", self.damping, 0.05, 0.95)
+        check_range("graph.passage_weight", self.passage_weight, 0.0, 1.0)
+        check_range("graph.hops", self.hops, 1, MAX_GRAPH_HOPS)
+        check_range("graph.top_k", self.top_k, 1, MAX_GRAPH_WIDTH)
+        check_range("graph.chunk_top_k", self.chunk_top_k, 1, MAX_GRAPH_WIDTH)
+        check_range("graph.max_entity_tokens", self.max_entity_tokens, 0, MAX_GRAPH_TOKENS)
+        check_range("graph.max_relation_tokens", self.max_relation_tokens, 0, MAX_GRAPH_TOKENS)
+        check_range("graph.max_total_tokens", self.max_total_tokens, 0, MAX_GRAPH_TOKENS)
+        check_range("graph.high_level_keywords", len(self.high_level_keywords), 0, MAX_KEYWORDS)
+        check_range("graph.low_level_keywords", len(self.low_level_keywords), 0, MAX_KEYWORDS)
+        check_range("graph.community_level", self.community_level, 0, MAX_GRAPH_LEVEL)
+        check_range("graph.follow_ups", self.follow_ups, 1, MAX_FOLLOW_UPS)
 
 
 def check_range(name: str, value: float | None, low: float, high: float) -> None:

@@ -1,7 +1,7 @@
 """What a knowledge base's configuration says, section by section, checked before anything is made by it.
 
 The configuration is JSON: `{"chunking": {…}, "parsing": {…}, "enrichment": {…}, "metadata_schema": {…}, "retrieval":
-{…}, "ranking": {…}, "ledger": {…}, "publish_gate": {…}, "tree": {…}}`. A section that is missing has its
+{…}, "ranking": {…}, "ledger": {…}, "publish_gate": {…}, "tree": {…}, "graph": {…}}`. A section that is missing has its
 defaults. Handlers check a configuration when it is set, so that a run never meets a bad one.
 """
 
@@ -16,6 +16,7 @@ from corpusmesh_core.enrichment.schema import MetadataSchema
 from corpusmesh_core.enrichment.settings import EnrichmentSettings, EnrichMethod
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.evaluation.gate import PUBLISH_GATE, PublishGate
+from corpusmesh_core.graphs.settings import GRAPH, GraphSettings
 from corpusmesh_core.ports.parsing import PARSER_REVISION, ParseLimits, ParseOptions, RecognitionMode
 from corpusmesh_core.ports.retrievals import LEDGER, LedgerSection
 from corpusmesh_core.ranking.features import MAX_PAGE_RANK
@@ -214,7 +215,8 @@ def checked_config(plain: Config, *, embedder_max_tokens: int, field: str) -> di
     Raises:
         InvalidArgumentError: CHUNK_TEMPLATE_UNKNOWN, CHUNK_SETTING_UNKNOWN, CHUNK_SETTING_INVALID,
             PARSE_SETTING_INVALID, ENRICHMENT_SETTING_INVALID, METADATA_SCHEMA_INVALID, PLAN_INVALID,
-            PAGE_RANK_INVALID, LEDGER_SETTING_INVALID, PUBLISH_GATE_INVALID or TREE_SETTING_INVALID, with the field.
+            PAGE_RANK_INVALID, LEDGER_SETTING_INVALID, PUBLISH_GATE_INVALID, TREE_SETTING_INVALID or
+            GRAPH_SETTING_INVALID, with the field.
     """
     checked: dict[str, object] = {}
     if CHUNKING in plain:
@@ -252,6 +254,10 @@ def checked_config(plain: Config, *, embedder_max_tokens: int, field: str) -> di
         with at_field(f"{field}.tree_settings", without=f"{TREE}."):
             is_on = TreeSettings.of(plain).scope is not TreeScope.OFF
         checked[TREE] = section_of(plain, TREE) if is_on else {}
+    if GRAPH in plain:
+        with at_field(f"{field}.graph_settings", without=f"{GRAPH}."):
+            is_on = GraphSettings.of(plain).is_on
+        checked[GRAPH] = section_of(plain, GRAPH) if is_on else {}
     return checked
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from corpusmesh_core.artefacts.names import TREE
 from corpusmesh_core.artefacts.trees import FileTree, unpack_trees
 from corpusmesh_core.errors import NotFoundError
+from corpusmesh_core.ports.builds import BuildRow
 from corpusmesh_core.ports.metadata import DocumentStore
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.trees import BuildRow
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_core.trees.cost import plan_tree
 from corpusmesh_core.trees.figures import is_update

@@ -3,7 +3,7 @@
 import asyncio
 
 from corpusmesh_core.errors import CorpusMeshError
-from corpusmesh_core.ports.trees import TreeStore
+from corpusmesh_core.ports.builds import BuildStore
 from corpusmesh_runtime.logging import get_logger
 
 _MAX_STARTED = 100
@@ -13,7 +13,7 @@ _log = get_logger(__name__)
 class TreeScheduler:
     """Looks for outdated trees until it is cancelled."""
 
-    def __init__(self, trees: TreeStore, *, poll_seconds: float, quiet_seconds: float) -> None:
+    def __init__(self, trees: BuildStore, *, poll_seconds: float, quiet_seconds: float) -> None:
         """Create the scheduler.
 
         Args:

@@ -4,8 +4,8 @@ import asyncio
 from typing import Final
 
 from corpusmesh_core.artefacts.skeletons import pack_skeleton, unpack_skeleton
+from corpusmesh_core.ports.builds import BuildRow
 from corpusmesh_core.ports.objects import ObjectStore, artefact_key, artefacts_prefix
-from corpusmesh_core.ports.trees import BuildRow
 from corpusmesh_core.trees.skeleton import Skeleton
 
 SKELETON: Final = "skeleton"

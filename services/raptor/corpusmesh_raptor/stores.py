@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from corpusmesh_core.ports.builds import BuildStore
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.clustering import SoftClusterer
 from corpusmesh_core.ports.completions import CompletionCache
@@ -10,7 +11,6 @@ from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import AuditLog, DocumentStore, IdempotencyStore, KnowledgeBaseStore, SnapshotStore
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.runs import RunStore
-from corpusmesh_core.ports.trees import TreeStore
 from corpusmesh_core.ports.usage import UsageLedger
 from corpusmesh_core.ports.work import EventFeed
 
@@ -23,7 +23,7 @@ class RaptorStores:
     documents: DocumentStore
     snapshots: SnapshotStore
     runs: RunStore
-    trees: TreeStore
+    trees: BuildStore
     usage: UsageLedger
     cache: CompletionCache
     idempotency: IdempotencyStore

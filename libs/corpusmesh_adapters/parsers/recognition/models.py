@@ -14,6 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_adapters.parsers.failures import is_out_of_memory
+from corpusmesh_adapters.parsers.sandbox import has_room
+
 _FILES: Final = {
     "detector": ("rapidocr", "PP-OCRv6_det_small.onnx"),
     "reader": ("rapidocr", "PP-OCRv6_rec_small.onnx"),
@@ -22,6 +25,11 @@ _FILES: Final = {
 }
 _NEEDED: Final = ("detector", "reader", "layout")
 _SILENT: Final = 4
+_SCANT_BYTES: Final = 128 * 1024 * 1024
+"""What fails while less is left is taken for want of memory, whatever it says: the engine alone takes so much."""
+
+_NATIVE: Final = (ImportError, OSError, RuntimeError, SystemError, AttributeError)
+"""What the runtime, or its import, raises beside exceptions of its own."""
 
 
 def model_file(role: str) -> Path | None:
@@ -62,24 +70,18 @@ class Model:
 
         Raises:
             FileNotFoundError: If it is not installed.
+            MemoryError: If memory runs out.
+            RuntimeError: If it cannot be opened otherwise.
         """
-        # Late: the import takes 0.3 s and 40 MB, which a process that recognises nothing does not pay.
-        import onnxruntime
-
         file = model_file(role)
         if file is None:
             raise FileNotFoundError(_FILES[role][1])
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        # Memory of a large page goes back after it: pages differ in size, an arena keeps the sum of all.
-        options.enable_cpu_mem_arena = False
-        options.enable_mem_pattern = False
-        options.log_severity_level = _SILENT
-        self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-        self._input = self._session.get_inputs()[0].name
-        state = onnxruntime.capi.onnxruntime_pybind11_state
-        self._failures = (state.Fail, state.RuntimeException, state.EPFail, state.InvalidArgument)
+        onnxruntime, self._failures = _runtime()
+        try:
+            self._session = _session(onnxruntime, file)
+            self._input = self._session.get_inputs()[0].name
+        except self._failures as error:
+            raise _told(error, self._failures) from error
 
     def run(self, values: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         """Run it.
@@ -97,10 +99,7 @@ class Model:
         try:
             outputs: list[NDArray[np.float32]] = self._session.run(None, {self._input: values})
         except self._failures as error:
-            # The runtime has no MemoryError of its own.
-            if any(word in str(error).lower() for word in ("alloc", "memory")):
-                raise MemoryError from error
-            raise RuntimeError(f"a recognition model failed ({type(error).__name__})") from error
+            raise _told(error, self._failures) from error
         return outputs
 
     def words(self) -> list[str]:
@@ -109,9 +108,42 @@ class Model:
         Returns:
             One entry per line of its metadata entry `character`.
         """
-        facts: dict[str, Any] = self._session.get_modelmeta().custom_metadata_map
+        try:
+            facts: dict[str, Any] = self._session.get_modelmeta().custom_metadata_map
+        except self._failures as error:
+            raise _told(error, self._failures) from error
         # Not splitlines(): characters of the vocabulary may be line ends to Unicode.
         return str(facts["character"]).replace("\r\n", "\n").rstrip("\n").split("\n")
+
+
+def _runtime() -> tuple[Any, tuple[type[Exception], ...]]:
+    """Import the runtime; gives the classes of what it raises, too."""
+    try:
+        # Late: the import takes 0.3 s and 40 MB, which a process that recognises nothing does not pay.
+        import onnxruntime
+    except _NATIVE as error:
+        raise _told(error, _NATIVE) from error
+    state = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
+    own = (each for each in state if isinstance(each, type) and issubclass(each, Exception))
+    return onnxruntime, (*_NATIVE, *own)
+
+
+def _session(onnxruntime: Any, file: Path) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    # Memory of a large page goes back after it: pages differ in size, an arena keeps the sum of all.
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+    options.log_severity_level = _SILENT
+    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+
+def _told(error: Exception, failures: tuple[type[Exception], ...]) -> MemoryError | RuntimeError:
+    """Tell want of memory, for which the runtime has no class of its own, from other failures of a model."""
+    if is_out_of_memory(error, native=failures) or not has_room(_SCANT_BYTES):
+        return MemoryError("a recognition model gets no memory")
+    return RuntimeError(f"a recognition model failed ({type(error).__name__})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +178,8 @@ def load_engine() -> Engine:
 
     Raises:
         FileNotFoundError: If a model that is needed is not installed.
+        MemoryError: If memory runs out.
+        RuntimeError: If a model cannot be opened otherwise.
     """
     reader, layout = Model("reader"), Model("layout")
     table = Model("table") if model_file("table") is not None else None

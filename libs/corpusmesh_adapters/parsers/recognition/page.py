@@ -86,18 +86,18 @@ def recognize(pixels: Pixels, *, page: int, points_per_pixel: float, limits: Par
     height, width = pixels.shape[:2]
     if height * width > limits.max_pixels:
         raise over_limit("max_pixels", limits.max_pixels, f"a page has {width} x {height} pixels")
-    with recognizing(limits):
-        end_seconds = time.process_time() + _READING_SHARE * limits.recognition_cpu_seconds
-        try:
+    try:
+        with recognizing(limits):
+            end_seconds = time.process_time() + _READING_SHARE * limits.recognition_cpu_seconds
             engine = load_engine()
             shrink = min(1.0, _MAX_SIDE / max(height, width, 1))
             if shrink < 1.0:
                 pixels = scaled(pixels, max(round(width * shrink), 1), max(round(height * shrink), 1))
             return _read(engine, pixels, page, points_per_pixel / shrink, end_seconds)
-        except MemoryError as error:
-            raise over_limit(
-                "recognition_memory_bytes", limits.recognition_memory_bytes, "recognising a page takes more memory"
-            ) from error
+    except MemoryError as error:
+        raise over_limit(
+            "recognition_memory_bytes", limits.recognition_memory_bytes, "recognising a page takes more memory"
+        ) from error
 
 
 def _read(engine: Engine, pixels: Pixels, page: int, points_per_pixel: float, end_seconds: float) -> RecognizedPage:

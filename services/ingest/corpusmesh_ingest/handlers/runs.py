@@ -25,6 +25,8 @@ _KINDS = {
     RunKind.SYNC: pb.Run.KIND_SYNC,
     RunKind.TREE: pb.Run.KIND_TREE,
     RunKind.TREE_REMOVAL: pb.Run.KIND_TREE,
+    RunKind.GRAPH: pb.Run.KIND_GRAPH,
+    RunKind.GRAPH_REMOVAL: pb.Run.KIND_GRAPH,
 }
 _STATES = {
     RunState.PENDING: pb.Run.STATE_PENDING,

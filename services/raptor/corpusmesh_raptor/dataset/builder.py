@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from corpusmesh_core.errors import InternalError, NotFoundError
+from corpusmesh_core.ports.builds import BuildRow
 from corpusmesh_core.ports.index import RecordSelection
-from corpusmesh_core.ports.trees import BuildRow
 from corpusmesh_core.ports.work import BuildChange, StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy.publishing import dump_bitmap

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.ports.trees import BuildRow, BuildState
+from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings
 from corpusmesh_core.trees.telling import figures_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError, OverloadedError
-from corpusmesh_core.ports.trees import BuildRow, TreeOrder
+from corpusmesh_core.ports.builds import BuildOrder, BuildRow
 from corpusmesh_core.tenancy import Access, KnowledgeBase, VersionRow, document_not_found
 from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
 from corpusmesh_core.trees.telling import cost_values
@@ -121,7 +121,7 @@ class TreeBuilder:
         row, _ = await self._stores.trees.start_build(
             call.identity,
             knowledge_base.knowledge_base_id,
-            TreeOrder(
+            BuildOrder(
                 full=request.full,
                 request_id=request.request_id,
                 plan=cost_values(plan.cost) if plan is not None else {},

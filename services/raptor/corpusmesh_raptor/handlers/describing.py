@@ -4,9 +4,9 @@ from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.artefacts.names import TREE as TREE_ARTEFACT
 from corpusmesh_core.artefacts.trees import unpack_trees
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.ports.metadata import DocumentStore
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.trees import BuildRow, BuildState
 from corpusmesh_core.tenancy import DocumentRow, VersionRow
 from corpusmesh_core.trees.figures import staleness, wants_full_build
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings

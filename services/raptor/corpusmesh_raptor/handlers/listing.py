@@ -2,8 +2,8 @@
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError, NotFoundError
+from corpusmesh_core.ports.builds import BuildState
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.trees import BuildState
 from corpusmesh_core.records import Record
 from corpusmesh_core.trees.skeleton import Skeleton
 from corpusmesh_raptor.convert import node_to_wire

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.errors import DeadlineExceededError
+from corpusmesh_core.ports.builds import BuildRow
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.trees import BuildRow
 from corpusmesh_core.tenancy import VisibilityInputs, visible_bitmap
 from corpusmesh_core.trees.skeleton import Skeleton, SkeletonLayer
 from corpusmesh_raptor.skeletons import SKELETON, read_skeleton

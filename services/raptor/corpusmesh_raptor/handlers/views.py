@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap
 
+from corpusmesh_core.ports.builds import BuildRow, BuildState, BuildStore
 from corpusmesh_core.ports.metadata import SnapshotStore
-from corpusmesh_core.ports.trees import BuildRow, BuildState, TreeStore
 from corpusmesh_core.records import RecordKind
 from corpusmesh_core.tenancy import (
     Access,
@@ -68,7 +68,7 @@ class TreeView:
 class TreeViewer:
     """Finds out what callers may see."""
 
-    def __init__(self, snapshots: SnapshotStore, trees: TreeStore) -> None:
+    def __init__(self, snapshots: SnapshotStore, trees: BuildStore) -> None:
         """Create it.
 
         Args:

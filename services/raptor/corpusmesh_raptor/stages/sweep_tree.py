@@ -11,9 +11,9 @@ from typing import Final
 from pyroaring import BitMap
 
 from corpusmesh_core.errors import NotFoundError, UnavailableError
+from corpusmesh_core.ports.builds import BuildRow, BuildState, BuildStore
 from corpusmesh_core.ports.index import RecordIndex, RecordSelection
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.trees import BuildRow, BuildState, TreeStore
 from corpusmesh_core.ports.work import StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.visibility import decode_bitmap, encode_bitmap
@@ -30,7 +30,7 @@ _LATE: Final = "late"
 class SweepTreeStage:
     """Removes records and artefacts that no build needs."""
 
-    def __init__(self, trees: TreeStore, objects: ObjectStore, index: RecordIndex) -> None:
+    def __init__(self, trees: BuildStore, objects: ObjectStore, index: RecordIndex) -> None:
         """Create the stage.
 
         Args:

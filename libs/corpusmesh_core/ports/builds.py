@@ -1,4 +1,4 @@
-"""Port of trees of knowledge bases: builds whose nodes are published each by an ordinal of its own (ADR-0012)."""
+"""Port of builds: trees and graphs of knowledge bases; an ordinal of its own publishes each part (ADR-0012)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +11,8 @@ from corpusmesh_core.tenancy import Identity
 
 DATASET_TREE = "tree"
 """Kind of the build of a knowledge base's tree; a knowledge base has at most one."""
+DATASET_GRAPH = "graph"
+"""Kind of the build of a knowledge base's graph; a knowledge base has at most one."""
 
 
 class BuildState(StrEnum):
@@ -81,7 +83,7 @@ class PublishedState:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeOrder:
+class BuildOrder:
     """How a build is asked for.
 
     Attributes:
@@ -97,8 +99,8 @@ class TreeOrder:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class TreeStore(Protocol):
-    """Trees of knowledge bases. Every method raises `UnavailableError` where the store does not answer."""
+class BuildStore(Protocol):
+    """Builds of one kind. Every method raises `UnavailableError` where the store does not answer."""
 
     async def get(self, identity: Identity, knowledge_base_id: str) -> BuildRow | None:
         """Read the tree of a knowledge base that the caller may read; None if it has none."""
@@ -112,7 +114,7 @@ class TreeStore(Protocol):
         """
         ...
 
-    async def start_build(self, identity: Identity, knowledge_base_id: str, order: TreeOrder) -> tuple[BuildRow, bool]:
+    async def start_build(self, identity: Identity, knowledge_base_id: str, order: BuildOrder) -> tuple[BuildRow, bool]:
         """Begin a run that brings the tree up to date; one at a time.
 
         Returns:

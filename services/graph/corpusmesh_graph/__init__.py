@@ -1,0 +1,1 @@
+"""The graph service: graphs of entities and relations over chunks."""

@@ -1,0 +1,32 @@
+"""Settings of the graph service and its worker."""
+
+from pydantic import Field
+
+from corpusmesh_runtime.config import Section, ServerSettings
+from corpusmesh_runtime.worker import WorkerSettings
+
+
+class GraphServiceSettings(Section):
+    """How the graph service makes graphs."""
+
+    server: ServerSettings = ServerSettings(listen_port=7105)
+    """How it listens."""
+    worker: WorkerSettings = WorkerSettings()
+    """How the worker takes and does work."""
+    model_calls_in_flight: int = Field(default=16, ge=1)
+    """Calls to the language model that one worker keeps under way, over all graphs."""
+    model_call_timeout_seconds: float = Field(default=120.0, gt=0)
+    """Longest call to the language model; what it does not answer is done without."""
+    model_rest_seconds: float = Field(default=60.0, ge=0)
+    """How long graphs do without a language model when five calls in a row were lost, before one call tries it again; 0
+    to ask it whatever happens."""
+    max_tenant_tokens_per_day: int = Field(default=0, ge=0)
+    """Tokens that language models may read and write for the graphs of one tenant on one day (UTC); 0 for no bound."""
+    max_chunk_count: int = Field(default=1_000_000, ge=1)
+    """Chunks of the graph of one knowledge base; a larger one is refused."""
+    update_quiet_seconds: float = Field(default=30.0, ge=0)
+    """How long nothing must have been published before the graph of a knowledge base follows by itself."""
+    update_poll_seconds: float = Field(default=5.0, gt=0)
+    """How often graphs that should follow are looked for."""
+    slice_seconds: float = Field(default=45.0, gt=0)
+    """How long one task works on a graph before another one goes on, so that workers take turns."""

@@ -1,0 +1,65 @@
+"""The graph service as one unit that a process starts and stops, and the stages of its worker."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import grpc.aio
+
+from corpusmesh.graph.v1 import graph_service_pb2
+from corpusmesh.graph.v1.graph_service_pb2_grpc import add_GraphServiceServicer_to_server
+from corpusmesh_core.orchestration.values import Stage
+from corpusmesh_graph.config import GraphServiceSettings
+from corpusmesh_graph.handlers import GraphHandlers
+from corpusmesh_graph.stores import GraphStores, GraphTools
+from corpusmesh_runtime.identity import IdentitySigner
+from corpusmesh_runtime.service import GuardedService
+from corpusmesh_runtime.worker import StageHandler
+
+GRAPH_SERVICE_NAMES: Final = tuple(
+    service.full_name for service in graph_service_pb2.DESCRIPTOR.services_by_name.values()
+)
+
+
+class GraphService(GuardedService):
+    """The gRPC server of the graph service; an asynchronous context manager."""
+
+    def __init__(
+        self, settings: GraphServiceSettings, stores: GraphStores, tools: GraphTools, signer: IdentitySigner
+    ) -> None:
+        """Create the service without starting it.
+
+        Args:
+            settings: Its settings.
+            stores: What it stands on.
+            tools: What it works with.
+            signer: Verifies who calls.
+        """
+        self._graphs = GraphHandlers(settings, stores, tools)
+        super().__init__(
+            "graph",
+            settings.server,
+            service_names=GRAPH_SERVICE_NAMES,
+            register=self._register,
+            knowledge_bases=stores.knowledge_bases,
+            signer=signer,
+        )
+
+    def _register(self, server: grpc.aio.Server) -> None:
+        add_GraphServiceServicer_to_server(self._graphs, server)
+
+
+def graph_stages(
+    settings: GraphServiceSettings, stores: GraphStores, tools: GraphTools
+) -> Mapping[Stage, StageHandler]:
+    """Make the handlers of every stage that the graph worker does.
+
+    Args:
+        settings: The service's settings.
+        stores: What the stages stand on.
+        tools: What they work with.
+
+    Returns:
+        A handler for every stage.
+    """
+    del settings, stores, tools
+    return {}

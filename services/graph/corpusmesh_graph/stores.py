@@ -1,0 +1,47 @@
+"""What the graph service and its worker stand on."""
+
+from dataclasses import dataclass
+
+from corpusmesh_core.ports.builds import BuildStore
+from corpusmesh_core.ports.chat import ChatModel
+from corpusmesh_core.ports.completions import CompletionCache
+from corpusmesh_core.ports.embedding import Embedder, TextTokenizer
+from corpusmesh_core.ports.index import RecordIndex
+from corpusmesh_core.ports.metadata import AuditLog, DocumentStore, IdempotencyStore, KnowledgeBaseStore, SnapshotStore
+from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.ports.runs import RunStore
+from corpusmesh_core.ports.usage import UsageLedger
+from corpusmesh_core.ports.work import EventFeed
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStores:
+    """What the service and its worker stand on."""
+
+    knowledge_bases: KnowledgeBaseStore
+    documents: DocumentStore
+    snapshots: SnapshotStore
+    runs: RunStore
+    builds: BuildStore
+    usage: UsageLedger
+    cache: CompletionCache
+    idempotency: IdempotencyStore
+    audit: AuditLog
+    objects: ObjectStore
+    index: RecordIndex
+    embedder: Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTools:
+    """What they work with besides.
+
+    Attributes:
+        counter: The embedder's tokenizer.
+        chat: The language model; None where none is configured.
+        events: Tells that builds have moved.
+    """
+
+    counter: TextTokenizer
+    chat: ChatModel | None
+    events: EventFeed
