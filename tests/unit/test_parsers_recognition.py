@@ -509,13 +509,13 @@ def test_model_that_fails_with_memory_left_is_not_taken_for_want_of_memory(tmp_p
     layout = models_module.Model("layout")
     with pytest.raises(RuntimeError, match="InvalidArgument"):
         layout.run(np.zeros((1, 1), np.float32))
-    monkeypatch.setattr(models_module, "has_room", lambda byte_count: False)
+    monkeypatch.setattr(models_module, "has_room", lambda _: False)
     with pytest.raises(MemoryError):
         layout.run(np.zeros((1, 1), np.float32))
     monkeypatch.undo()
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"not a model")
-    monkeypatch.setattr(models_module, "model_file", lambda role: broken)
+    monkeypatch.setattr(models_module, "model_file", lambda _: broken)
     with pytest.raises(RuntimeError, match="a recognition model failed"):
         models_module.Model("layout")
 
