@@ -7,7 +7,7 @@ from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_core.trees.settings import TreeScope, TreeSettings
 from corpusmesh_core.trees.telling import figures_of
-from corpusmesh_raptor.handlers.views import TreeView
+from corpusmesh_runtime.build_views import BuildView
 from corpusmesh_runtime.config_hash import config_hash
 
 
@@ -28,7 +28,7 @@ class Absence(StrEnum):
     """There are chunks, most of them rows of tables, which are not summarized."""
 
 
-def of_document(view: TreeView, version: VersionRow | None) -> Absence:
+def of_document(view: BuildView, version: VersionRow | None) -> Absence:
     """Tell why a document has no tree.
 
     Args:
@@ -50,7 +50,7 @@ def of_document(view: TreeView, version: VersionRow | None) -> Absence:
     return Absence.ONE_CHUNK if version.chunk_count else Absence.NO_TEXT
 
 
-def of_dataset(view: TreeView, row: BuildRow | None) -> Absence:
+def of_dataset(view: BuildView, row: BuildRow | None) -> Absence:
     """Tell why a knowledge base has no tree.
 
     Args:
@@ -68,7 +68,7 @@ def of_dataset(view: TreeView, row: BuildRow | None) -> Absence:
     return Absence.ONE_CHUNK if figures_of(row.figures).bill.leaf_count == 1 else Absence.NO_TEXT
 
 
-def _scope(view: TreeView) -> TreeScope:
+def _scope(view: BuildView) -> TreeScope:
     try:
         return TreeSettings.of(view.inputs.config).scope
     except InvalidArgumentError:

@@ -12,11 +12,11 @@ from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
 from corpusmesh_core.trees.telling import cost_values
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.convert import cost_to_wire
-from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
 from corpusmesh_raptor.names import TreeName, document_of, knowledge_base_of
 from corpusmesh_raptor.planning import Plan, TreePlanner
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_raptor.summarizing import Summarizer
+from corpusmesh_runtime.build_views import BuildView, BuildViewer
 from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.logging import get_logger
@@ -48,7 +48,7 @@ class StartedBuild:
 class TreeBuilder:
     """Plans and starts builds."""
 
-    def __init__(self, settings: RaptorSettings, stores: RaptorStores, tools: RaptorTools, viewer: TreeViewer) -> None:
+    def __init__(self, settings: RaptorSettings, stores: RaptorStores, tools: RaptorTools, viewer: BuildViewer) -> None:
         """Create it.
 
         Args:
@@ -163,7 +163,7 @@ class TreeBuilder:
 
     async def _versions(
         self,
-        view: TreeView,
+        view: BuildView,
         knowledge_base: KnowledgeBase,
         settings: TreeSettings,
         names: Sequence[str],
@@ -192,7 +192,7 @@ class TreeBuilder:
 
     async def _plan(
         self,
-        view: TreeView,
+        view: BuildView,
         versions: Sequence[VersionRow],
         settings: TreeSettings,
         build: BuildRow | None,
@@ -204,7 +204,7 @@ class TreeBuilder:
             return await self._planner.plan(versions, settings, space_id=view.inputs.space_id, build=build, full=full)
 
     async def _plan_or_none(
-        self, view: TreeView, versions: Sequence[VersionRow], settings: TreeSettings, *, full: bool
+        self, view: BuildView, versions: Sequence[VersionRow], settings: TreeSettings, *, full: bool
     ) -> Plan | None:
         """Plan a build that begins anyway: a plan that cannot be made, or takes long, does not hold it up."""
         try:

@@ -14,9 +14,9 @@ from corpusmesh_core.trees.telling import cost_of, figures_of, progress_of
 from corpusmesh_raptor.convert import cost_to_wire, progress_to_wire
 from corpusmesh_raptor.handlers import absence
 from corpusmesh_raptor.handlers.nodes import NodeReader
-from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
 from corpusmesh_raptor.names import TreeName
 from corpusmesh_runtime.artefact_access import find_artefacts
+from corpusmesh_runtime.build_views import BuildView, BuildViewer
 from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.timestamps import timestamp
@@ -27,7 +27,7 @@ _READ_SECONDS = 10.0
 class TreeDescriber:
     """Describes trees as the caller may see them."""
 
-    def __init__(self, viewer: TreeViewer, nodes: NodeReader, documents: DocumentStore, objects: ObjectStore) -> None:
+    def __init__(self, viewer: BuildViewer, nodes: NodeReader, documents: DocumentStore, objects: ObjectStore) -> None:
         """Create it.
 
         Args:
@@ -92,7 +92,7 @@ class TreeDescriber:
         )
         return rows[0] if rows and rows[0].version == document.published_version else None
 
-    async def _put_making(self, tree: pb.Tree, view: TreeView, version: VersionRow) -> None:
+    async def _put_making(self, tree: pb.Tree, view: BuildView, version: VersionRow) -> None:
         """Say when the tree of a document was published, and to those who may write how it was made."""
         moment = timestamp(version.publish_time)
         if moment is not None:
@@ -123,7 +123,7 @@ class TreeDescriber:
 class WatchedTree:
     """Describes one tree again and again; nodes are counted anew only where something else is published."""
 
-    def __init__(self, name: TreeName, viewer: TreeViewer, nodes: NodeReader) -> None:
+    def __init__(self, name: TreeName, viewer: BuildViewer, nodes: NodeReader) -> None:
         """Create it.
 
         Args:
@@ -158,7 +158,7 @@ class WatchedTree:
         return _of_dataset(view, self._name, self._counted[1])
 
 
-def _of_dataset(view: TreeView, name: TreeName, counts: list[int]) -> pb.Tree:
+def _of_dataset(view: BuildView, name: TreeName, counts: list[int]) -> pb.Tree:
     tree = pb.Tree(
         name=name.text,
         state=pb.Tree.STATE_READY if counts else pb.Tree.STATE_EMPTY,
@@ -185,7 +185,7 @@ def _of_dataset(view: TreeView, name: TreeName, counts: list[int]) -> pb.Tree:
     return tree
 
 
-def _put_figures(tree: pb.Tree, view: TreeView, row: BuildRow, name: TreeName) -> None:
+def _put_figures(tree: pb.Tree, view: BuildView, row: BuildRow, name: TreeName) -> None:
     figures = figures_of(row.figures)
     tree.run = f"knowledgeBases/{name.knowledge_base_id}/runs/{row.run_id}" if row.run_id else ""
     tree.error_reason, tree.error_message = row.error_reason, row.error_message
@@ -200,7 +200,7 @@ def _put_figures(tree: pb.Tree, view: TreeView, row: BuildRow, name: TreeName) -
         tree.progress.CopyFrom(progress_to_wire(progress_of(row.progress)))
 
 
-def _of_document(view: TreeView, name: TreeName, counts: list[int]) -> pb.Tree:
+def _of_document(view: BuildView, name: TreeName, counts: list[int]) -> pb.Tree:
     if not counts:
         return pb.Tree(name=name.text, state=pb.Tree.STATE_EMPTY)
     return pb.Tree(
@@ -212,7 +212,7 @@ def _of_document(view: TreeView, name: TreeName, counts: list[int]) -> pb.Tree:
     )
 
 
-def _method_of(view: TreeView) -> str:
+def _method_of(view: BuildView) -> str:
     try:
         settings = TreeSettings.of(view.inputs.config)
     except InvalidArgumentError:

@@ -9,8 +9,8 @@ from corpusmesh_core.trees.skeleton import Skeleton
 from corpusmesh_raptor.convert import node_to_wire
 from corpusmesh_raptor.handlers.nodes import NodeReader
 from corpusmesh_raptor.handlers.shapes import SkeletonShelf, visible_nodes
-from corpusmesh_raptor.handlers.views import TreeView, TreeViewer
 from corpusmesh_raptor.names import TreeName
+from corpusmesh_runtime.build_views import BuildView, BuildViewer
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.page_tokens import (
     checked_page_size,
@@ -27,7 +27,7 @@ _READ_SECONDS = 10.0
 class NodeLister:
     """Lists nodes; all pages of a listing are of the snapshot of the first."""
 
-    def __init__(self, nodes: NodeReader, viewer: TreeViewer, objects: ObjectStore) -> None:
+    def __init__(self, nodes: NodeReader, viewer: BuildViewer, objects: ObjectStore) -> None:
         """Create it.
 
         Args:
@@ -70,7 +70,7 @@ class NodeLister:
         )
 
     async def _slice(
-        self, view: TreeView, name: TreeName, layer: int, start: int, size: int
+        self, view: BuildView, name: TreeName, layer: int, start: int, size: int
     ) -> tuple[list[Record], int]:
         if name.is_of_document:
             return await self._nodes.page_of_document(view, name, layer, start=start, size=size)
@@ -80,7 +80,7 @@ class NodeLister:
         record_ids, count = await visible_nodes(skeleton, view.inputs, layer, start=start, size=size)
         return await self._nodes.fetch(view, record_ids), count
 
-    async def _shape(self, view: TreeView) -> Skeleton | None:
+    async def _shape(self, view: BuildView) -> Skeleton | None:
         row = view.row
         if row is None or row.state is BuildState.DELETING:
             # Nothing of it is visible any more, and its shape may be swept already.

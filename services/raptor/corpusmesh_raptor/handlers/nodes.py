@@ -11,8 +11,8 @@ from corpusmesh_core.tree_search import children_of
 from corpusmesh_core.trees.settings import TreeScope
 from corpusmesh_core.trees.values import TREE_OF
 from corpusmesh_core.visibility import VisibilityFilter
-from corpusmesh_raptor.handlers.views import TreeView
 from corpusmesh_raptor.names import TreeName, node_not_found
+from corpusmesh_runtime.build_views import BuildView
 from corpusmesh_runtime.context import require_call
 
 MAX_LEAVES: Final = 200
@@ -51,7 +51,7 @@ class NodeReader:
         """
         self._index = index
 
-    async def count_layers(self, view: TreeView, tree: TreeName) -> list[int]:
+    async def count_layers(self, view: BuildView, tree: TreeName) -> list[int]:
         """Count the visible nodes of every layer.
 
         Args:
@@ -75,7 +75,7 @@ class NodeReader:
         return counts[: counts.index(0)] if 0 in counts else counts
 
     async def page_of_document(
-        self, view: TreeView, tree: TreeName, layer: int, *, start: int, size: int
+        self, view: BuildView, tree: TreeName, layer: int, *, start: int, size: int
     ) -> tuple[list[Record], int]:
         """List a page of the visible nodes of a document's tree; of other layers than the page's nothing is read.
 
@@ -102,7 +102,7 @@ class NodeReader:
         records = await self._list_of_document(view, tree, touched) if touched else []
         return records[start - skipped : start - skipped + size], passed
 
-    async def _list_of_document(self, view: TreeView, tree: TreeName, layers: Sequence[int]) -> list[Record]:
+    async def _list_of_document(self, view: BuildView, tree: TreeName, layers: Sequence[int]) -> list[Record]:
         visible = view.filter_of(RecordKind.TREE_NODE)
         if visible.matches_nothing:
             return []
@@ -119,7 +119,7 @@ class NodeReader:
         return sorted(records, key=lambda record: (-record.layer, record.position))
 
     async def fetch(
-        self, view: TreeView, record_ids: Sequence[str], kind: RecordKind = RecordKind.TREE_NODE
+        self, view: BuildView, record_ids: Sequence[str], kind: RecordKind = RecordKind.TREE_NODE
     ) -> list[Record]:
         """Read records by id.
 
@@ -145,7 +145,7 @@ class NodeReader:
             )
         return found
 
-    async def read(self, view: TreeView, tree: TreeName, record_id: str) -> NodeWithLeaves:
+    async def read(self, view: BuildView, tree: TreeName, record_id: str) -> NodeWithLeaves:
         """Read a node with what is beneath it.
 
         Args:
@@ -167,7 +167,7 @@ class NodeReader:
         leaf_ids = await self._first_leaves(view, node, children)
         return NodeWithLeaves(node, children, await self.fetch(view, leaf_ids, RecordKind.CHUNK))
 
-    async def _first_leaves(self, view: TreeView, node: Record, children: Sequence[Record]) -> Sequence[str]:
+    async def _first_leaves(self, view: BuildView, node: Record, children: Sequence[Record]) -> Sequence[str]:
         """Name the first chunks of a node that may stand for too many to name them all itself: down, left to right."""
         if node.layer == 1 or node.links:
             return (node.links or children_of(node))[:MAX_LEAVES]
@@ -182,7 +182,7 @@ class NodeReader:
                 waiting += reversed(await self.fetch(view, children_of(child)))
         return list(leaf_ids)[:MAX_LEAVES]
 
-    async def _count(self, view: TreeView, tree: TreeName, visible: VisibilityFilter, layer: int) -> int:
+    async def _count(self, view: BuildView, tree: TreeName, visible: VisibilityFilter, layer: int) -> int:
         # The tree of a knowledge base is of no document; file trees are of one.
         return await self._index.count(
             require_call().identity.tenant_id,

@@ -13,9 +13,9 @@ from corpusmesh_raptor.handlers.building import TreeBuilder
 from corpusmesh_raptor.handlers.describing import TreeDescriber
 from corpusmesh_raptor.handlers.listing import NodeLister
 from corpusmesh_raptor.handlers.nodes import NodeReader
-from corpusmesh_raptor.handlers.views import TreeViewer
 from corpusmesh_raptor.names import dataset_tree_of, node_of, tree_of
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
+from corpusmesh_runtime.build_views import BuildViewer
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.idempotency import once
 from corpusmesh_runtime.page_tokens import within_page
@@ -39,7 +39,7 @@ class TreeHandlers(TreeServiceServicer):
         self._stores = stores
         self._watches = TenantSlots(settings.max_concurrent_watches, busy=_busy)
         self._events = tools.events
-        self._viewer = TreeViewer(stores.snapshots, stores.trees)
+        self._viewer = BuildViewer(stores.snapshots, stores.trees)
         self._nodes = NodeReader(stores.index)
         self._lister = NodeLister(self._nodes, self._viewer, stores.objects)
         self._describer = TreeDescriber(self._viewer, self._nodes, stores.documents, stores.objects)

@@ -1,4 +1,4 @@
-"""What a caller may see of a tree: one snapshot, and whether figures about all of it are shown."""
+"""What a caller may see of a build: one snapshot, and whether figures about all of it are shown."""
 
 from dataclasses import dataclass
 
@@ -16,19 +16,19 @@ from corpusmesh_core.tenancy import (
     permitted_bitmap,
     visibility_of,
 )
-from corpusmesh_core.visibility import VisibilityFilter, build_filter
+from corpusmesh_core.visibility import Visibility, VisibilityFilter, build_filter
 from corpusmesh_runtime.context import require_call
 
 
 @dataclass(frozen=True, slots=True)
-class TreeView:
+class BuildView:
     """A knowledge base as one caller sees it at one moment.
 
     Attributes:
         inputs: What the store knows of the caller's rights and of the snapshot.
-        row: The build of its tree; None where it has none.
+        row: The build of its tree or graph; None where it has none.
         may_write: Whether the caller may write to it.
-        is_restricted: Whether something is hidden from the caller that the tree covers, or may cover.
+        is_restricted: Whether something is hidden from the caller that the build covers, or may cover.
     """
 
     inputs: VisibilityInputs
@@ -48,10 +48,15 @@ class TreeView:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether documents were published or removed since the tree was built."""
+        """Whether documents were published or removed since the build was published."""
         if self.row is None or self.row.state is not BuildState.READY:
             return False
         return load_bitmap(self.inputs.published) - _builds(self.inputs) != load_bitmap(self.row.sources)
+
+    @property
+    def visibility(self) -> Visibility:
+        """What every query of the request may see, under the one snapshot of this view."""
+        return visibility_of([self.inputs])
 
     def filter_of(self, *kinds: RecordKind) -> VisibilityFilter:
         """Make the filter of a query.
@@ -62,23 +67,23 @@ class TreeView:
         Returns:
             The filter, under the one snapshot of this view.
         """
-        return build_filter(visibility_of([self.inputs]), kinds)
+        return build_filter(self.visibility, kinds)
 
 
-class TreeViewer:
+class BuildViewer:
     """Finds out what callers may see."""
 
-    def __init__(self, snapshots: SnapshotStore, trees: BuildStore) -> None:
+    def __init__(self, snapshots: SnapshotStore, builds: BuildStore) -> None:
         """Create it.
 
         Args:
             snapshots: What is published, and what is hidden from whom.
-            trees: Builds.
+            builds: Builds of one kind.
         """
         self._snapshots = snapshots
-        self._trees = trees
+        self._builds = builds
 
-    async def look(self, knowledge_base_id: str, *, snapshot_id: int | None = None) -> TreeView:
+    async def look(self, knowledge_base_id: str, *, snapshot_id: int | None = None) -> BuildView:
         """Look at a knowledge base with the eyes of the caller.
 
         Args:
@@ -93,9 +98,9 @@ class TreeViewer:
         """
         identity = require_call().identity
         # The row first: what is hidden by now is at least as new as what the row counts.
-        row = await self._trees.get(identity, knowledge_base_id)
+        row = await self._builds.get(identity, knowledge_base_id)
         inputs = await self._snapshots.visibility_inputs(identity, knowledge_base_id, snapshot_id=snapshot_id)
-        return TreeView(inputs, row, _may_write(identity, inputs), _is_restricted(inputs, row))
+        return BuildView(inputs, row, _may_write(identity, inputs), _is_restricted(inputs, row))
 
 
 def _may_write(identity: Identity, inputs: VisibilityInputs) -> bool:
