@@ -1,6 +1,7 @@
 """What a search did, as the contract tells it."""
 
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as pb
+from corpusmesh_core.graph_search.steps import MAX_STEPS
 from corpusmesh_retrieve.convert import scores_to_wire
 from corpusmesh_retrieve.outcome import SearchOutcome, StageReport, StageState
 from corpusmesh_runtime.retrieval_plans import plan_to_wire
@@ -69,5 +70,17 @@ def explanation_to_wire(outcome: SearchOutcome) -> pb.Explanation:
                 led_to=step.led_to,
             )
             for step in outcome.tree_path
+        ],
+        graph_path=[
+            pb.GraphStep(
+                kind=step.kind.value,
+                name=step.name,
+                label=step.label,
+                reason=step.reason.value,
+                score=step.score,
+                hop=step.hop,
+                outcome=step.outcome.value,
+            )
+            for step in outcome.graph_path[:MAX_STEPS]
         ],
     )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.answering.step_answers import Sufficiency
+from corpusmesh_core.graph_search.steps import GraphStep
 from corpusmesh_core.ports.index import Candidates
 from corpusmesh_core.query import QueryVariant, RetrievalPlan
 from corpusmesh_core.ranking import RankedCandidate
@@ -109,6 +110,7 @@ class SpaceView:
         visibility: The bitmap of its one snapshot of each; every query of every stage carries a filter made of it.
         has_tree: Whether a tree may be searched here; without one nothing is paid for it.
         build_count: Visible ordinals that are of builds, not of documents.
+        graph_knowledge_base_ids: Those of `knowledge_base_ids` that have a graph of which something may be visible.
     """
 
     space_id: str
@@ -116,6 +118,12 @@ class SpaceView:
     visibility: Visibility
     has_tree: bool = False
     build_count: int = 0
+    graph_knowledge_base_ids: tuple[str, ...] = ()
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether a graph may be searched here; without one nothing is paid for it."""
+        return bool(self.graph_knowledge_base_ids)
 
 
 @dataclass(slots=True)
@@ -140,7 +148,9 @@ class SearchOutcome:
         rank_features: What tags, page rank and the like add, by record id.
         ranked: All candidates, the kept ones first, best first.
         tree_path: Nodes of trees that were looked at, in the order in which they were.
-        leaves: For nodes of trees that are hits: chunks that they stand for, best first, by record id of the node.
+        graph_path: What of graphs was looked at, in the order in which it was.
+        leaves: For hits that are made of chunks (nodes of trees, entities, relations, reports, tables of those): chunks
+            that they stand for, best first, by record id of the hit.
         compressed: Shortened text of evidence, by record id.
         sufficiency: Whether what was found is enough, as the last check of the search says; None without a check.
         unreachable: Legs that did not answer.
@@ -165,6 +175,7 @@ class SearchOutcome:
     rank_features: dict[str, float] = field(default_factory=dict)
     ranked: tuple[RankedCandidate, ...] = ()
     tree_path: list[TreeStep] = field(default_factory=list)
+    graph_path: list[GraphStep] = field(default_factory=list)
     leaves: dict[str, tuple[Record, ...]] = field(default_factory=dict)
     compressed: dict[str, str] = field(default_factory=dict)
     sufficiency: Sufficiency | None = None

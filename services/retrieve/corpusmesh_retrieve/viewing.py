@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pyroaring import BitMap
 
+from corpusmesh_core.graphs.settings import GRAPH
 from corpusmesh_core.tenancy import Identity, MetadataFilter, VisibilityInputs, visibility_of
 from corpusmesh_core.tenancy.publishing import load_bitmap
 from corpusmesh_core.trees.settings import TREE, TreeScope
@@ -127,7 +128,13 @@ def _view_of(space_id: str, items: Sequence[VisibilityInputs]) -> SpaceView:
         visibility,
         has_tree=build_count > 0 or any(_has_file_trees(item.config) for item in items),
         build_count=build_count,
+        graph_knowledge_base_ids=tuple(item.knowledge_base_id for item in items if _has_graph(item)),
     )
+
+
+def _has_graph(item: VisibilityInputs) -> bool:
+    section = item.config.get(GRAPH)
+    return bool(item.builds) and isinstance(section, Mapping) and bool(section.get("methods"))
 
 
 def _has_file_trees(config: Mapping[str, object]) -> bool:

@@ -1,0 +1,1 @@
+"""How graphs of entities are searched: pure functions over views, records and scores (ADR-0014)."""
