@@ -30,3 +30,7 @@ class GraphServiceSettings(Section):
     """How often graphs that should follow are looked for."""
     slice_seconds: float = Field(default=45.0, gt=0)
     """How long one task works on a graph before another one goes on, so that workers take turns."""
+    max_concurrent_plans: int = Field(default=4, ge=1)
+    """Plans made at once; a quarter is left to other tenants."""
+    max_concurrent_watches: int = Field(default=256, ge=1)
+    """Builds watched at once; a quarter is left to other tenants."""
