@@ -5,9 +5,8 @@ import pytest
 from corpusmesh_core.trees.settings import TreeSettings
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.dataset.finishing import add_costs, binding, with_lost_spending
-from corpusmesh_raptor.summarizing.budget import TREE_BUDGET_SPENT
-from corpusmesh_raptor.summarizing.calls import TREE_TIME_SPENT
-from corpusmesh_raptor.summarizing.session import MODEL_UNREACHABLE
+from corpusmesh_raptor.summarizing.calls import TREE_BUDGET_SPENT, TREE_TIME_SPENT
+from corpusmesh_runtime.model_calls import MODEL_UNREACHABLE
 
 
 @pytest.mark.parametrize("reason", [TREE_BUDGET_SPENT, MODEL_UNREACHABLE, ""])

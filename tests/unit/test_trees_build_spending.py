@@ -10,7 +10,9 @@ from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.dataset.finishing import binding, with_lost_spending
-from corpusmesh_raptor.summarizing import Summarizer, budget, summarizer
+from corpusmesh_raptor.summarizing import Summarizer
+from corpusmesh_raptor.summarizing.calls import PURPOSE
+from corpusmesh_runtime.model_calls import desk
 from tests.support.tree_summaries import COUNTER, FlakyChat, MemoryUsage, engine_cluster
 
 ASKS = TreeSettings(summaries=SummaryMethod.LLM, max_model_calls=5)
@@ -27,8 +29,8 @@ class SlowUsage(MemoryUsage):
 async def test_what_an_attempt_was_charged_that_died_within_a_slice_counts_for_the_next() -> None:
     usage = MemoryUsage()
     for _ in range(4):
-        await usage.reserve("t", UsageEntry("stub", budget.PURPOSE, "r", 1, 90, 10), max_tokens_per_day=0)
-    await usage.reserve("t", UsageEntry("stub", budget.PURPOSE, "another", 1, 90, 10), max_tokens_per_day=0)
+        await usage.reserve("t", UsageEntry("stub", PURPOSE, "r", 1, 90, 10), max_tokens_per_day=0)
+    await usage.reserve("t", UsageEntry("stub", PURPOSE, "another", 1, 90, 10), max_tokens_per_day=0)
     chat, cost = FlakyChat(), TreeCost()
     summaries = Summarizer(chat, None, usage, COUNTER, RaptorSettings(model_calls_in_flight=1))
     charged = await summaries.spent("t", "r", ASKS)
@@ -48,7 +50,7 @@ async def test_a_build_that_asks_no_model_asks_no_ledger() -> None:
 
 
 async def test_a_ledger_that_does_not_tell_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summarizer, "LEDGER_SECONDS", 0.01)
+    monkeypatch.setattr(desk, "LEDGER_SECONDS", 0.01)
     with pytest.raises(UnavailableError):
         await Summarizer(FlakyChat(), None, SlowUsage(), COUNTER, RaptorSettings()).spent("t", "r", ASKS)
 

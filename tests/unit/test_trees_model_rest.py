@@ -8,7 +8,7 @@ from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
 from corpusmesh_core.trees.values import Summary, TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.summarizing import Summarizer
-from corpusmesh_raptor.summarizing.rest import LOST_IN_A_ROW, ModelRest
+from corpusmesh_runtime.model_calls.rest import LOST_IN_A_ROW, ModelRest
 from tests.support.tree_summaries import COUNTER, FlakyChat, MemoryUsage, engine_cluster
 
 

@@ -14,7 +14,7 @@ from corpusmesh_core.trees.telling import TreeFigures
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.dataset.drafts import Draft
 from corpusmesh_raptor.summarizing.calls import TREE_TIME_SPENT
-from corpusmesh_raptor.summarizing.session import MODEL_UNREACHABLE
+from corpusmesh_runtime.model_calls import MODEL_UNREACHABLE
 
 
 def leave_out(layer: SkeletonLayer, rows: Sequence[NDArray[np.int32]], gone: NDArray[np.bool_]) -> None:

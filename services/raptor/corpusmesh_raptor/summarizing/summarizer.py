@@ -1,6 +1,5 @@
 """Opens the session in which the summaries of one build or one document are made."""
 
-import asyncio
 from collections.abc import Callable
 from time import monotonic
 
@@ -13,10 +12,10 @@ from corpusmesh_core.ports.usage import UsageLedger
 from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
-from corpusmesh_raptor.summarizing.budget import LEDGER_SECONDS, PURPOSE, CallBudget, usage_unknown
-from corpusmesh_raptor.summarizing.calls import ModelWriter
-from corpusmesh_raptor.summarizing.rest import ModelRest
-from corpusmesh_raptor.summarizing.session import ModelAccess, SummarySession
+from corpusmesh_raptor.summarizing.calls import PURPOSE, TREE_BUDGET_SPENT, TREE_TIME_SPENT, UNFAITHFUL
+from corpusmesh_raptor.summarizing.metrics import SUMMARY_CALLS_TOTAL
+from corpusmesh_raptor.summarizing.session import SummarySession
+from corpusmesh_runtime.model_calls import DeskSettings, ModelDesk, Spent
 
 
 class Summarizer:
@@ -44,14 +43,26 @@ class Summarizer:
             make_rng: Dice for delimiters.
             clock: Seconds that only grow, by which a model that does not answer is left alone.
         """
-        self._chat = chat
-        self._cache = cache
-        self._usage = usage
         self._counter = counter
-        self._settings = settings
-        self._make_rng = make_rng
-        self._slots = asyncio.Semaphore(settings.model_calls_in_flight)
-        self._rest = ModelRest(settings.model_rest_seconds, clock)
+        self._desk = ModelDesk(
+            chat,
+            cache,
+            usage,
+            counter,
+            DeskSettings(
+                purpose=PURPOSE,
+                spent_reason=TREE_BUDGET_SPENT,
+                time_reason=TREE_TIME_SPENT,
+                calls_in_flight=settings.model_calls_in_flight,
+                call_timeout_seconds=settings.model_call_timeout_seconds,
+                rest_seconds=settings.model_rest_seconds,
+                max_tenant_tokens_per_day=settings.max_tenant_tokens_per_day,
+                tolerated=frozenset({UNFAITHFUL}),
+            ),
+            count_outcome=_count_outcome,
+            make_rng=make_rng,
+            clock=clock,
+        )
 
     async def spent(self, tenant_id: str, run_id: str, settings: TreeSettings) -> TreeCost:
         """Tell what a build has been charged for its model, by attempts that died included.
@@ -67,14 +78,14 @@ class Summarizer:
         Raises:
             UnavailableError: If it cannot be told, which a hard bound needs.
         """
-        if settings.summaries is not SummaryMethod.LLM or self._chat is None:
+        if settings.summaries is not SummaryMethod.LLM:
             return TreeCost()
-        try:
-            async with asyncio.timeout(LEDGER_SECONDS):
-                calls, sent, received = await self._usage.spent_by_run(tenant_id, PURPOSE, run_id)
-        except TimeoutError as error:
-            raise usage_unknown() from error
-        return TreeCost(model_call_count=calls, input_token_count=sent, output_token_count=received)
+        told = await self._desk.spent(tenant_id, run_id)
+        return TreeCost(
+            model_call_count=told.call_count,
+            input_token_count=told.input_token_count,
+            output_token_count=told.output_token_count,
+        )
 
     def open(
         self, *, tenant_id: str, run_id: str, settings: TreeSettings, cost: TreeCost, spent: TreeCost | None = None
@@ -92,33 +103,21 @@ class Summarizer:
         Returns:
             The session.
         """
+        if settings.summaries is not SummaryMethod.LLM:
+            return SummarySession(self._counter, settings, cost, None)
         before = spent or TreeCost()
-        access: ModelAccess | None = None
-        if settings.summaries is SummaryMethod.LLM and self._chat is not None:
-            budget = CallBudget(
-                self._usage,
-                settings,
-                cost,
-                tenant_id=tenant_id,
-                max_tenant_tokens_per_day=self._settings.max_tenant_tokens_per_day,
-                spent=before,
-            )
-            writer = ModelWriter(
-                self._chat,
-                self._counter,
-                budget,
-                settings,
-                run_id=run_id,
-                call_timeout_seconds=self._settings.model_call_timeout_seconds,
-                make_rng=self._make_rng,
-            )
-            access = ModelAccess(
-                writer,
-                self._chat.model,
-                self._cache,
-                self._slots,
-                self._rest,
-                self._settings.model_calls_in_flight,
-                tenant_id,
-            )
-        return SummarySession(self._counter, settings, cost, access, before.stepped_down_reason)
+        calls = self._desk.open(
+            tenant_id=tenant_id,
+            run_id=run_id,
+            bill=cost,
+            max_model_calls=settings.max_model_calls,
+            max_model_tokens=settings.max_model_tokens,
+            spent=Spent(before.model_call_count, before.input_token_count, before.output_token_count),
+            closed=before.stepped_down_reason,
+        )
+        return SummarySession(self._counter, settings, cost, calls)
+
+
+def _count_outcome(task: str, outcome: str) -> None:
+    del task
+    SUMMARY_CALLS_TOTAL.labels(outcome).inc()

@@ -1,7 +1,7 @@
-"""A language model that does not answer is left alone for a while, by all trees of a process.
+"""A language model that does not answer is left alone for a while, by all that one process makes with it.
 
 Without it, a thousand documents of one run would each find out by themselves that the service is away, and each wait
-for `max_errors` calls to end.
+for their allowed errors to end.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ from typing import Final
 from corpusmesh_runtime.logging import get_logger
 
 LOST_IN_A_ROW: Final = 5
-"""Calls that must be lost with no answer in between, over all trees: more than `max_errors` of one tree by default, so
-that one tree whose calls are too long for the service does not decide for all others alone."""
+"""Calls that must be lost with no answer in between, over all sessions: more than one of them allows by default, so
+that one whose calls are too long for the service does not decide for all others alone."""
 _log = get_logger(__name__)
 
 
@@ -74,4 +74,4 @@ class ModelRest:
         self._lost_count = min(self._lost_count + 1, LOST_IN_A_ROW)
         if self._lost_count == LOST_IN_A_ROW and self._rest_seconds > 0:
             self._rests_until = self._clock() + self._rest_seconds
-            _log.warning("language model does not answer; trees do without it", seconds=self._rest_seconds)
+            _log.warning("language model does not answer; it is left alone", seconds=self._rest_seconds)
