@@ -94,8 +94,12 @@ def _without_marks(word: str) -> str:
 
 
 @cache
-def _segmenter() -> jieba.Tokenizer:
-    """Load the dictionary into memory, without the cache file that the library would share through the temp folder."""
+def segmenter() -> jieba.Tokenizer:
+    """Load the dictionary into memory, without the cache file that the library would share through the temp folder.
+
+    Returns:
+        The one segmenter of the process.
+    """
     tokenizer = jieba.Tokenizer()
     with tokenizer.get_dict_file() as dictionary:
         tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(dictionary)
@@ -110,7 +114,7 @@ def _words_of_run(run: str) -> list[str]:
         if match.start() > end:
             words.append(run[end : match.start()][:_MAX_WORD_CHARS])
         # No hidden Markov model: an unknown word would be cut in one way in one sentence and in another way elsewhere.
-        words.extend(_segmenter().cut(match.group(), HMM=False))
+        words.extend(segmenter().cut(match.group(), HMM=False))
         end = match.end()
     if end < len(run):
         words.append(run[end:][:_MAX_WORD_CHARS])
