@@ -46,6 +46,7 @@ from corpusmesh_adapters.postgres import (
 )
 from corpusmesh_adapters.s3 import S3ObjectStore, S3Settings
 from corpusmesh_app.settings import MeshSettings, require_setting
+from corpusmesh_core.ports.builds import DATASET_GRAPH, DATASET_TREE
 from corpusmesh_core.ports.conversations import ConversationStore
 from corpusmesh_core.ports.golden_sets import CandidateJudge, EvaluationStore, GoldenSetStore
 from corpusmesh_core.ports.retrievals import RetrievalStore
@@ -221,7 +222,7 @@ def raptor_stores(settings: MeshSettings, adapters: Adapters) -> RaptorStores:
         documents=stores.documents,
         snapshots=stores.snapshots,
         runs=stores.runs,
-        trees=PostgresBuildStore(adapters.database, _work_limits(settings)),
+        trees=PostgresBuildStore(adapters.database, _work_limits(settings), DATASET_TREE),
         usage=PostgresUsageLedger(adapters.database),
         cache=PostgresCompletionCache(adapters.database),
         idempotency=stores.idempotency,
@@ -248,7 +249,7 @@ def graph_stores(settings: MeshSettings, adapters: Adapters) -> GraphStores:
         documents=stores.documents,
         snapshots=stores.snapshots,
         runs=stores.runs,
-        builds=PostgresBuildStore(adapters.database, _work_limits(settings)),
+        builds=PostgresBuildStore(adapters.database, _work_limits(settings), DATASET_GRAPH),
         usage=PostgresUsageLedger(adapters.database),
         cache=PostgresCompletionCache(adapters.database),
         idempotency=stores.idempotency,

@@ -11,8 +11,8 @@ from corpusmesh_adapters.postgres import PostgresBuildStore, WorkLimits
 from corpusmesh_app.stack import StackEndpoints
 from corpusmesh_core.errors import ConflictError, NotFoundError
 from corpusmesh_core.orchestration.values import FailureKind, RunKind, RunState, Stage, TaskFailure, Verdict
+from corpusmesh_core.ports.builds import DATASET_TREE, BuildOrder, BuildState
 from corpusmesh_core.ports.metadata import KnowledgeBaseChange
-from corpusmesh_core.ports.builds import BuildState, BuildOrder
 from corpusmesh_core.ports.work import BuildChange, Claim, StageOutcome
 from corpusmesh_core.tenancy import Identity, Role
 from corpusmesh_core.tenancy.publishing import dump_bitmap, load_bitmap
@@ -36,7 +36,7 @@ async def metadata(request: pytest.FixtureRequest) -> AsyncIterator[Metadata]:
 
 @pytest.fixture
 def trees(metadata: Metadata) -> PostgresBuildStore:
-    return PostgresBuildStore(metadata.database, WorkLimits())
+    return PostgresBuildStore(metadata.database, WorkLimits(), DATASET_TREE)
 
 
 @pytest.fixture

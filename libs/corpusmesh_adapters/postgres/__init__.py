@@ -1,5 +1,6 @@
 """The metadata store on PostgreSQL 16 or newer."""
 
+from corpusmesh_adapters.postgres.build_store import PostgresBuildStore
 from corpusmesh_adapters.postgres.chunk_edits import PostgresChunkEditStore
 from corpusmesh_adapters.postgres.completions import PostgresCompletionCache
 from corpusmesh_adapters.postgres.conversations import PostgresConversationStore
@@ -20,7 +21,6 @@ from corpusmesh_adapters.postgres.sweeper import PostgresTaskSweeper
 from corpusmesh_adapters.postgres.syncs import PostgresSyncStore
 from corpusmesh_adapters.postgres.task_queue import PostgresTaskQueue
 from corpusmesh_adapters.postgres.tenants import PostgresKeyStore, PostgresTenantStore
-from corpusmesh_adapters.postgres.trees import PostgresBuildStore
 from corpusmesh_adapters.postgres.usage import PostgresUsageLedger
 from corpusmesh_adapters.postgres.vocabularies import PostgresVocabularyStore
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import asyncpg
 from pyroaring import BitMap
 
+from corpusmesh_adapters.postgres.build_kinds import KINDS
 from corpusmesh_adapters.postgres.database import Connection
 from corpusmesh_adapters.postgres.effects import RunTransaction, apply_decision, lock_run, send_messages
 from corpusmesh_adapters.postgres.publishing import BUILD_REASON, CurrentSnapshot, change_snapshot, lock_current
 from corpusmesh_adapters.postgres.run_creation import RunOrder, create_run
 from corpusmesh_core.orchestration import machine
-from corpusmesh_core.orchestration.values import RunKind
 from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.ports.work import BuildChange, Claim
 from corpusmesh_core.tenancy.publishing import dump_bitmap, load_bitmap, plan_change
@@ -24,8 +24,8 @@ LIVING_RUN = ("pending", "running", "cancelling")
 BUILD = "build"
 """Key of a run's result: the build that it works on."""
 _COLUMNS = """
-    b.tenant_id, b.build_id, b.knowledge_base_id, b.state, b.run_id, b.ordinals, b.nodes, b.sources, b.snapshot_id,
-    b.artefacts, b.figures, b.plan, b.progress, b.publish_time, r.state AS run_state,
+    b.tenant_id, b.build_id, b.knowledge_base_id, b.kind, b.state, b.run_id, b.ordinals, b.nodes, b.sources,
+    b.snapshot_id, b.artefacts, b.figures, b.plan, b.progress, b.publish_time, r.state AS run_state,
     CASE WHEN r.state = 'failed' THEN r.error_reason ELSE '' END AS error_reason,
     CASE WHEN r.state = 'failed' THEN r.error_message ELSE '' END AS error_message
 """
@@ -141,9 +141,9 @@ async def build_of_run(connection: Connection, claim: Claim) -> asyncpg.Record |
 async def publish_build(context: RunTransaction, claim: Claim, change: BuildChange) -> None:
     """Show a build as it was made, in the transaction that ends its last task.
 
-    A build of a knowledge base or a tree that was deleted meanwhile shows nothing. Ordinals that the run has reserved
-    stay known, whether the tree has a node of theirs or not. What was made of a version that was deleted meanwhile is
-    hidden by the rule `all`, and removed with the version (ADR-0012).
+    A build of a knowledge base, or one, that was deleted meanwhile shows nothing. Ordinals that the run has reserved
+    stay known, whether a part of it is published under them or not. What was made of a version that was deleted
+    meanwhile is hidden by the rule `all`, and removed with the version (ADR-0012).
 
     Args:
         context: The locked run.
@@ -203,7 +203,7 @@ async def withdraw_build(
     Args:
         connection: The transaction.
         row: The build, as `read_build` gives it.
-        order: How the removal is asked for; its kind is TREE_REMOVAL.
+        order: How the removal is asked for; its kind is that of removals.
         current: What its knowledge base shows; None where it shows nothing any more.
 
     Returns:
@@ -237,7 +237,7 @@ async def remove_builds(connection: Connection, tenant_id: str, knowledge_base_i
         knowledge_base_id,
     )
     for row in rows:
-        await withdraw_build(connection, row, RunOrder(RunKind.TREE_REMOVAL, user_id), None)
+        await withdraw_build(connection, row, RunOrder(KINDS[row["kind"]].removal, user_id), None)
 
 
 async def forget_ordinals(connection: Connection, row: asyncpg.Record, ordinals: Sequence[int]) -> None:

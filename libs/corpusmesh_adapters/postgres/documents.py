@@ -274,7 +274,7 @@ async def _hide(
         " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND document_id = ANY ($3)",
         *arguments,
     )
-    for table in ("document_acl", "document_metadata", "chunk_edits"):
+    for table in ("document_acl", "document_metadata", "chunk_edits", "graph_triples"):
         await connection.execute(
             f"DELETE FROM corpusmesh.{table}"  # noqa: S608 - constants
             " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND document_id = ANY ($3)",

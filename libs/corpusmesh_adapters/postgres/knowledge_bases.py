@@ -252,6 +252,9 @@ class PostgresKnowledgeBaseStore:
                 "tag_sets",
                 "sources",
                 "golden_sets",
+                "graph_corrections",
+                "graph_triples",
+                "graph_inputs",
             ):
                 await connection.execute(
                     f"DELETE FROM corpusmesh.{table} WHERE tenant_id = $1 AND knowledge_base_id = $2",  # noqa: S608

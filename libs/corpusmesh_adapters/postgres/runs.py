@@ -27,9 +27,9 @@ from corpusmesh_core.tenancy.access import Access, may_access, run_not_found
 from corpusmesh_core.tenancy.identity import Identity
 from corpusmesh_core.tenancy.values import KnowledgeBase, Upload, VersionRow
 
-_FOR_EDITORS = frozenset({RunKind.SYNC, RunKind.TREE, RunKind.TREE_REMOVAL})
-"""Kinds that only those who may write see: a sync counts documents, hidden ones too, and names its source; the build of
-a tree tells that something was published, whoever may see it."""
+_FOR_EDITORS = frozenset({RunKind.SYNC, RunKind.TREE, RunKind.TREE_REMOVAL, RunKind.GRAPH, RunKind.GRAPH_REMOVAL})
+"""Kinds that only those who may write see: a sync counts documents, hidden ones too, and names its source; a build
+tells that something was published, whoever may see it."""
 _RECORD_COLUMNS = f"r.tenant_id, r.created_by, r.create_time, r.end_time, r.result, {RUN_COLUMNS}"
 
 

@@ -91,6 +91,7 @@ class PostgresSnapshotStore:
             matching=tuple(row["matching"]) if row["matching"] is not None else None,
             next_ordinal=row["next_ordinal"],
             builds=tuple(row["builds"]),
+            build_kinds=tuple(row["build_kinds"]),
             gone_builds=tuple(row["gone_builds"]),
         )
 

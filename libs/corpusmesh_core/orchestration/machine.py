@@ -24,6 +24,8 @@ from corpusmesh_core.orchestration.transitions import (
     try_again,
 )
 from corpusmesh_core.orchestration.values import (
+    BUILD_RUNS,
+    BUILD_STAGES,
     CANCELLABLE,
     VERSION_STATE_BY_STAGE,
     Ack,
@@ -37,7 +39,6 @@ from corpusmesh_core.orchestration.values import (
     PartFailure,
     Policy,
     Run,
-    RunKind,
     RunState,
     Stage,
     Task,
@@ -187,7 +188,7 @@ def complete(
     passed = dict(run.passed)
     for stage in (task.stage, *advance.skips):
         passed[stage] = passed.get(stage, 0) + len(survivors)
-    if task.stage is Stage.BUILD_TREE and not advance.goes_on:
+    if task.stage in BUILD_STAGES and not advance.goes_on:
         passed[task.stage] = 1
     skipped = dict(run.skipped)
     for stage in advance.skips:
@@ -200,7 +201,7 @@ def complete(
     if advance.goes_on:
         run, more = continue_task(run, done, now_seconds, policy, advance)
         effects.extend(more)
-    elif survivors or task.stage is Stage.BUILD_TREE:
+    elif survivors or task.stage in BUILD_STAGES:
         run, more = pass_on(run, done, survivors, now_seconds, policy, advance)
         effects.extend(more)
     run, ending = settle(run, done)
@@ -309,8 +310,8 @@ def request_cancel(run: Run, *, pending_task_count: int) -> Decision:
     """
     if run.state.is_ended or run.state is RunState.CANCELLING or run.kind not in CANCELLABLE:
         return Decision(Verdict.OBSOLETE, run, None)
-    if run.kind is RunKind.TREE and (run.passed.get(Stage.BUILD_TREE) or run.error_reason):
-        # The tree is published, or given up: what is left to do is to tidy up.
+    if run.kind in BUILD_RUNS and (run.passed.get(run.pipeline[0]) or run.error_reason):
+        # The build is published, or given up: what is left to do is to tidy up.
         return Decision(Verdict.OBSOLETE, run, None)
     run = replace(
         run,

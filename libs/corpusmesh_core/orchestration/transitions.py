@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from corpusmesh_core.orchestration.values import (
+    BUILD_RUNS,
+    BUILD_STAGES,
     HOUSEKEEPING,
     PARTLESS,
+    SWEEP_STAGES,
     VERSION_STATE_BY_STAGE,
     Advance,
     DeadLetter,
@@ -213,13 +216,13 @@ def exhaust(run: Run, task: Task) -> Decision:
     failed = replace(task, state=TaskState.FAILED)
     effects: list[Effect] = [DeadLetter(failed, task.error_reason, task.error_message)]
     run = closing(run, task)
-    if task.stage is Stage.SWEEP_TREE and run.kind is RunKind.TREE:
+    if task.stage in SWEEP_STAGES and run.kind in BUILD_RUNS:
         # The build is what was asked for; what a sweep leaves is found by the next one.
         pass
     elif task.stage in HOUSEKEEPING or task.stage in PARTLESS:
         # No version can carry the reason.
         run = replace(run, error_reason=task.error_reason, error_message=task.error_message)
-        if task.stage is Stage.BUILD_TREE:
+        if task.stage in BUILD_STAGES:
             run, more = _sweep(run, task)
             effects.extend(more)
     else:
@@ -243,8 +246,8 @@ def settle(run: Run, task: Task | None) -> tuple[Run, tuple[Effect, ...]]:
         return replace(run, state=RunState.CANCELLED), ()
     if run.open_task_count > 0 or run.accepts_until_seconds > 0.0:
         return run, ()
-    if run.state is RunState.CANCELLING and run.kind is RunKind.TREE:
-        if task is not None and task.stage is Stage.SWEEP_TREE:
+    if run.state is RunState.CANCELLING and run.kind in BUILD_RUNS:
+        if task is not None and task.stage in SWEEP_STAGES:
             return replace(run, state=RunState.CANCELLED), ()
         run, more = _sweep(run, task)
         return run, tuple(more)
@@ -268,7 +271,7 @@ def closing(run: Run, task: Task) -> Run:
 
 def counts(run: Run, task: Task) -> bool:
     """Tell whether a run waits for a task; not for the second look at what it left behind."""
-    if task.stage is Stage.SWEEP_TREE:
+    if task.stage in SWEEP_STAGES:
         return not task.batch.endswith(_LATE)
     return task.stage is not Stage.VERIFY or run.kind is RunKind.PURGE
 
@@ -277,7 +280,7 @@ def _sweep(run: Run, task: Task | None) -> tuple[Run, list[Effect]]:
     """Have removed what a build wrote that is not published."""
     epoch = task.epoch if task is not None else 0
     payload = dict(task.payload) if task is not None else {}
-    sweep = new_task(run, _CANCEL, Stage.SWEEP_TREE, (), epoch=epoch, payload=payload)
+    sweep = new_task(run, _CANCEL, run.pipeline[-1], (), epoch=epoch, payload=payload)
     return replace(run, open_task_count=run.open_task_count + 1), [Dispatch(sweep, is_new=True)]
 
 

@@ -111,7 +111,7 @@ PARTLESS: frozenset[Stage] = frozenset({Stage.SYNC}) | BUILD_STAGES | SWEEP_STAG
 """Stages whose tasks cover no versions: what they work on is named by their payload (ADR-0009, ADR-0012)."""
 
 BUILD_RUNS: frozenset[RunKind] = frozenset({RunKind.TREE, RunKind.GRAPH})
-"""Kinds of runs that make builds."""
+"""Kinds of runs that make builds; their stages are one that builds, and one that sweeps."""
 
 CANCELLABLE: frozenset[RunKind] = frozenset({RunKind.INGEST, RunKind.SYNC}) | BUILD_RUNS
 """Kinds of runs that stop on request."""
@@ -175,7 +175,7 @@ class Run:
         accepts_until_seconds: Until when more parts may be added, by the database's clock; 0 if no more come. The
             run does not end before.
         open_task_count: Tasks that are pending or running.
-        passed: Parts that have passed each stage, by stage; 1 for the stage that builds a tree, which has no parts.
+        passed: Parts that have passed each stage, by stage; 1 for a stage that makes a build, which has no parts.
         skipped: Those of them for which the stage had nothing to do, by stage.
         failed_part_count: Parts that ended with a reason.
         retry_count: How often failed parts were started again.

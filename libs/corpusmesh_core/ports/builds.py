@@ -103,7 +103,7 @@ class BuildStore(Protocol):
     """Builds of one kind. Every method raises `UnavailableError` where the store does not answer."""
 
     async def get(self, identity: Identity, knowledge_base_id: str) -> BuildRow | None:
-        """Read the tree of a knowledge base that the caller may read; None if it has none."""
+        """Read the build of a knowledge base that the caller may read; None if it has none."""
         ...
 
     async def published(self, tenant_id: str, knowledge_base_id: str) -> PublishedState:
@@ -115,7 +115,7 @@ class BuildStore(Protocol):
         ...
 
     async def start_build(self, identity: Identity, knowledge_base_id: str, order: BuildOrder) -> tuple[BuildRow, bool]:
-        """Begin a run that brings the tree up to date; one at a time.
+        """Begin a run that brings the build up to date; one at a time.
 
         Returns:
             The build with its run, and whether the run is new: one that is under way already is given again.
@@ -127,10 +127,11 @@ class BuildStore(Protocol):
         ...
 
     async def start_due(self, limit: int, *, quiet_seconds: float) -> int:
-        """Begin builds of trees that follow by themselves and are outdated, where nothing was published for a while.
+        """Begin builds that follow by themselves and are outdated, where nothing was published for a while.
 
-        A knowledge base whose configuration asks for no tree of the whole any more loses it. What was tried once and
-        failed is not tried again before something is published; but the removal of a tree is, an hour later.
+        One that a configuration does not ask for any more is removed. A graph that has lost a document to a deletion,
+        or that people have given something for, is due whether it follows otherwise or not. What was tried once and
+        failed is not tried again before something is published; but a removal is, an hour later.
 
         Returns:
             How many runs were begun.
@@ -141,15 +142,15 @@ class BuildStore(Protocol):
         """Ask the build under way to stop; nothing happens where there is none.
 
         Raises:
-            NotFoundError: If there is no tree that the caller may write.
+            NotFoundError: If there is none that the caller may write.
         """
         ...
 
     async def delete(self, identity: Identity, knowledge_base_id: str, *, request_id: str) -> BuildRow:
-        """Withdraw the tree from what is published, and begin the run that removes it.
+        """Withdraw the build from what is published, and begin the run that removes it.
 
         Raises:
-            NotFoundError: If there is no tree that the caller may write.
+            NotFoundError: If there is none that the caller may write.
         """
         ...
 
@@ -162,13 +163,13 @@ class BuildStore(Protocol):
         ...
 
     async def reserve(self, claim: Claim, slot: str, count: int) -> int:
-        """Give a build ordinals for nodes that it is about to write; the same slot of the same run gives the same ones.
+        """Give a build ordinals for what it is about to write; the same slot of the same run gives the same ones.
 
         They are known before anything is written under them, so that whatever becomes of the task, a sweep finds it.
 
         Args:
             claim: The build's claim.
-            slot: Names the nodes within the run, such as "1" for the first layer.
+            slot: Names the records within the run.
             count: How many.
 
         Returns:
@@ -194,8 +195,8 @@ class BuildStore(Protocol):
     async def left_over(self, claim: Claim) -> Sequence[int]:
         """List the ordinals of a build that are to be swept.
 
-        Those are all of one that is being deleted; of another one those that are not of its tree, that no kept snapshot
-        shows, and that no build under way has reserved.
+        Those are all of one that is being deleted; of another one those that are not part of it, that no kept
+        snapshot shows, and that no build under way has reserved.
 
         Returns:
             Ordinals, ascending; none if the build is gone.
@@ -208,4 +209,14 @@ class BuildStore(Protocol):
 
     async def swept(self, claim: Claim, ordinals: Sequence[int]) -> None:
         """Forget ordinals whose records are removed; a build that is being deleted is forgotten with its last one."""
+        ...
+
+    async def artefacts(self, tenant_id: str, knowledge_base_id: str) -> Mapping[str, str]:
+        """Read the storage keys of what a published build consists of besides records, by name.
+
+        It asks nobody's rights: whoever reads has been guarded, and shows of it what the caller may see.
+
+        Returns:
+            Keys; none where nothing is published.
+        """
         ...

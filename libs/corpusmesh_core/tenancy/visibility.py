@@ -81,6 +81,7 @@ class VisibilityInputs:
         next_ordinal: First ordinal of the tenant not yet given away.
         builds: Ordinals of its builds, a portable roaring bitmap each: the caller's filter is about documents, and lets
             them all pass.
+        build_kinds: Kind of each of them, as `corpusmesh_core.ports.builds` names it.
         gone_builds: Ordinals of builds that are being removed, likewise.
     """
 
@@ -96,7 +97,27 @@ class VisibilityInputs:
     matching: tuple[int, ...] | None
     next_ordinal: int
     builds: tuple[bytes, ...] = ()
+    build_kinds: tuple[str, ...] = ()
     gone_builds: tuple[bytes, ...] = ()
+
+
+def build_bitmap(inputs: VisibilityInputs, kind: str) -> BitMap:
+    """Return what may be published of the builds of one kind, whoever reads.
+
+    Args:
+        inputs: What the store knows.
+        kind: DATASET_TREE or DATASET_GRAPH.
+
+    Returns:
+        Their ordinals.
+    """
+    return BitMap().union(
+        *(
+            load_bitmap(ordinals)
+            for ordinals, of_kind in zip(inputs.builds, inputs.build_kinds, strict=True)
+            if of_kind == kind
+        )
+    )
 
 
 def permitted_bitmap(inputs: VisibilityInputs) -> BitMap:

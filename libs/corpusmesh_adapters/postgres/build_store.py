@@ -1,9 +1,11 @@
-"""Trees of knowledge bases: their rows, the ordinals of their nodes, and the runs that build them."""
+"""Builds of one kind: their rows, the ordinals of their parts, and the runs that make them."""
 
 from collections.abc import Mapping, Sequence
 
 from pyroaring import BitMap
 
+from corpusmesh_adapters.postgres.build_kinds import KINDS
+from corpusmesh_adapters.postgres.build_runs import begin_build, begin_removal, start_due
 from corpusmesh_adapters.postgres.builds import (
     LIVING_RUN,
     build_of_run,
@@ -22,10 +24,9 @@ from corpusmesh_adapters.postgres.originals import allocate_ordinals
 from corpusmesh_adapters.postgres.publishing import lock_current
 from corpusmesh_adapters.postgres.run_creation import WorkLimits, find_run
 from corpusmesh_adapters.postgres.runs import cancel_run
-from corpusmesh_adapters.postgres.tree_runs import begin_build, begin_removal, start_due, tree_not_found
 from corpusmesh_core.errors import ConflictError
 from corpusmesh_core.orchestration.transitions import holds, must_stop
-from corpusmesh_core.ports.builds import DATASET_TREE, BuildOrder, BuildRow, BuildState, PublishedState
+from corpusmesh_core.ports.builds import BuildOrder, BuildRow, BuildState, PublishedState
 from corpusmesh_core.ports.work import Claim
 from corpusmesh_core.tenancy.access import Access, knowledge_base_not_found
 from corpusmesh_core.tenancy.identity import Identity
@@ -35,15 +36,17 @@ from corpusmesh_core.tenancy.publishing import load_bitmap
 class PostgresBuildStore:
     """`BuildStore` on Postgres."""
 
-    def __init__(self, database: Database, limits: WorkLimits) -> None:
+    def __init__(self, database: Database, limits: WorkLimits, kind: str) -> None:
         """Create it.
 
         Args:
             database: The pool.
             limits: Bounds of the work that is taken in.
+            kind: Kind of the builds, DATASET_TREE or DATASET_GRAPH.
         """
         self._database = database
         self._limits = limits
+        self._kind = KINDS[kind]
 
     async def get(self, identity: Identity, knowledge_base_id: str) -> BuildRow | None:
         """See `BuildStore`.
@@ -53,11 +56,11 @@ class PostgresBuildStore:
             knowledge_base_id: Knowledge base.
 
         Returns:
-            The tree; None if there is none.
+            The build; None if there is none.
         """
         async with self._database.tenant(identity.tenant_id) as connection:
             await require_knowledge_base(connection, identity, knowledge_base_id, Access.READ)
-            return await _read(connection, identity.tenant_id, knowledge_base_id)
+            return await self._read(connection, identity.tenant_id, knowledge_base_id)
 
     async def published(self, tenant_id: str, knowledge_base_id: str) -> PublishedState:
         """See `BuildStore`.
@@ -101,10 +104,12 @@ class PostgresBuildStore:
         async with self._database.tenant(tenant_id) as connection:
             await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE, lock="FOR UPDATE")
             earlier = await find_run(connection, tenant_id, identity.user_id, order.request_id)
-            is_new = earlier is None and await begin_build(connection, identity, knowledge_base_id, order, self._limits)
-            found = await _read(connection, tenant_id, knowledge_base_id)
+            is_new = earlier is None and await begin_build(
+                connection, identity, knowledge_base_id, self._kind, order, self._limits
+            )
+            found = await self._read(connection, tenant_id, knowledge_base_id)
         if found is None:
-            raise tree_not_found(knowledge_base_id)
+            raise self._kind.not_found(knowledge_base_id)
         return found, is_new
 
     async def start_due(self, limit: int, *, quiet_seconds: float) -> int:
@@ -117,7 +122,7 @@ class PostgresBuildStore:
         Returns:
             How many runs were begun.
         """
-        return await start_due(self._database, self._limits, limit, quiet_seconds=quiet_seconds)
+        return await start_due(self._database, self._limits, self._kind, limit, quiet_seconds=quiet_seconds)
 
     async def cancel(self, identity: Identity, knowledge_base_id: str) -> BuildRow:
         """See `BuildStore`.
@@ -130,19 +135,19 @@ class PostgresBuildStore:
             The build.
 
         Raises:
-            NotFoundError: If there is no tree that the caller may write.
+            NotFoundError: If there is none that the caller may write.
         """
         tenant_id = identity.tenant_id
         async with self._database.tenant(tenant_id) as connection:
             await require_knowledge_base(connection, identity, knowledge_base_id, Access.WRITE)
-            row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
+            row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=self._kind.name)
             if row is None:
-                raise tree_not_found(knowledge_base_id)
+                raise self._kind.not_found(knowledge_base_id)
             await cancel_run(connection, tenant_id, row["run_id"])
-            found = await _read(connection, tenant_id, knowledge_base_id)
+            found = await self._read(connection, tenant_id, knowledge_base_id)
         if found is None:
             # One that was being removed, and is gone by now.
-            raise tree_not_found(knowledge_base_id)
+            raise self._kind.not_found(knowledge_base_id)
         return found
 
     async def delete(self, identity: Identity, knowledge_base_id: str, *, request_id: str) -> BuildRow:
@@ -157,7 +162,7 @@ class PostgresBuildStore:
             The build, with the run that removes it.
 
         Raises:
-            NotFoundError: If there is no tree that the caller may write.
+            NotFoundError: If there is none that the caller may write.
         """
         tenant_id = identity.tenant_id
         async with self._database.tenant(tenant_id) as connection:
@@ -165,10 +170,10 @@ class PostgresBuildStore:
             earlier = await find_run(connection, tenant_id, identity.user_id, request_id)
             if earlier is not None:
                 return BuildRow(tenant_id, "", knowledge_base_id, BuildState.DELETING, run_id=earlier)
-            await begin_removal(connection, identity, knowledge_base_id, request_id)
-            found = await _read(connection, tenant_id, knowledge_base_id)
+            await begin_removal(connection, identity, knowledge_base_id, self._kind, request_id)
+            found = await self._read(connection, tenant_id, knowledge_base_id)
         if found is None:
-            raise tree_not_found(knowledge_base_id)
+            raise self._kind.not_found(knowledge_base_id)
         return found
 
     async def of_claim(self, claim: Claim) -> BuildRow:
@@ -186,7 +191,7 @@ class PostgresBuildStore:
         async with self._database.tenant(claim.tenant_id) as connection:
             row = await build_of_run(connection, claim)
             if row is None:
-                raise tree_not_found(claim.knowledge_base_id)
+                raise self._kind.not_found(claim.knowledge_base_id)
             return to_build(row, await current_bitmap(connection, claim.tenant_id, claim.knowledge_base_id))
 
     async def reserve(self, claim: Claim, slot: str, count: int) -> int:
@@ -194,17 +199,17 @@ class PostgresBuildStore:
 
         Args:
             claim: The build's claim.
-            slot: Names the nodes within the run.
+            slot: Names the parts within the run.
             count: How many, at least 1.
 
         Returns:
             The first ordinal.
         """
         async with self._database.tenant(claim.tenant_id) as connection:
-            await _require_claim(connection, claim)
+            await self._require_claim(connection, claim)
             row = await build_of_run(connection, claim)
             if row is None or row["state"] == BuildState.DELETING:
-                raise _claim_lost()
+                raise self._claim_lost()
             key = (claim.tenant_id, row["build_id"], claim.run_id, slot)
             draft = await connection.fetchrow(
                 "SELECT first_ordinal, ordinal_count FROM corpusmesh.build_drafts"
@@ -238,7 +243,7 @@ class PostgresBuildStore:
             progress: Plain values.
         """
         async with self._database.tenant(claim.tenant_id, durable=False) as connection:
-            context = await _require_claim(connection, claim)
+            context = await self._require_claim(connection, claim)
             await connection.execute(
                 "UPDATE corpusmesh.builds SET progress = $3 WHERE tenant_id = $1 AND run_id = $2",
                 claim.tenant_id,
@@ -313,27 +318,46 @@ class PostgresBuildStore:
             ordinals: Ordinals.
         """
         async with self._database.tenant(claim.tenant_id) as connection:
-            await _require_claim(connection, claim)
+            await self._require_claim(connection, claim)
             await lock_current(connection, claim.tenant_id, claim.knowledge_base_id)
             row = await build_of_run(connection, claim)
             if row is not None:
                 await forget_ordinals(connection, row, ordinals)
 
+    async def artefacts(self, tenant_id: str, knowledge_base_id: str) -> Mapping[str, str]:
+        """See `BuildStore`.
 
-async def _read(connection: Connection, tenant_id: str, knowledge_base_id: str) -> BuildRow | None:
-    row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=DATASET_TREE)
-    if row is None:
-        return None
-    return to_build(row, await current_bitmap(connection, tenant_id, knowledge_base_id))
+        Args:
+            tenant_id: Tenant.
+            knowledge_base_id: Knowledge base.
 
+        Returns:
+            Storage keys by name.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            found: Mapping[str, str] | None = await connection.fetchval(
+                "SELECT artefacts FROM corpusmesh.builds WHERE tenant_id = $1 AND knowledge_base_id = $2"
+                " AND kind = $3 AND state = 'ready'",
+                tenant_id,
+                knowledge_base_id,
+                self._kind.name,
+            )
+        return found or {}
 
-async def _require_claim(connection: Connection, claim: Claim) -> RunTransaction:
-    """Lock a build's run and task, so that no worker thought dead writes over a newer one."""
-    found = await lock_task(connection, claim.tenant_id, claim.run_id, claim.task_id)
-    if found is None or not holds(found[1], claim.epoch) or must_stop(found[0].run, found[1]):
-        raise _claim_lost()
-    return found[0]
+    async def _read(self, connection: Connection, tenant_id: str, knowledge_base_id: str) -> BuildRow | None:
+        row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=self._kind.name)
+        if row is None:
+            return None
+        return to_build(row, await current_bitmap(connection, tenant_id, knowledge_base_id))
 
+    async def _require_claim(self, connection: Connection, claim: Claim) -> RunTransaction:
+        """Lock a build's run and task, so that no worker thought dead writes over a newer one."""
+        found = await lock_task(connection, claim.tenant_id, claim.run_id, claim.task_id)
+        if found is None or not holds(found[1], claim.epoch) or must_stop(found[0].run, found[1]):
+            raise self._claim_lost()
+        return found[0]
 
-def _claim_lost() -> ConflictError:
-    return ConflictError("TREE_CLAIM_LOST", "the build was cancelled or is done by another worker")
+    def _claim_lost(self) -> ConflictError:
+        return ConflictError(
+            f"{self._kind.label.upper()}_CLAIM_LOST", "the build was cancelled or is done by another worker"
+        )
