@@ -90,6 +90,7 @@ class Snapshots:
             None,
             30,
             (builds.serialize(),) if builds else (),
+            ("tree",) if builds else (),
         )
 
 

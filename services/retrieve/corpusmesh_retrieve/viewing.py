@@ -7,9 +7,10 @@ from typing import Protocol
 
 from pyroaring import BitMap
 
-from corpusmesh_core.graphs.settings import GRAPH
+from corpusmesh_core.ports.builds import DATASET_GRAPH, DATASET_TREE
 from corpusmesh_core.tenancy import Identity, MetadataFilter, VisibilityInputs, visibility_of
 from corpusmesh_core.tenancy.publishing import load_bitmap
+from corpusmesh_core.tenancy.visibility import build_bitmap
 from corpusmesh_core.trees.settings import TREE, TreeScope
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
@@ -117,24 +118,22 @@ def views_of(inputs: Sequence[VisibilityInputs]) -> tuple[SpaceView, ...]:
 
 def _view_of(space_id: str, items: Sequence[VisibilityInputs]) -> SpaceView:
     visibility = visibility_of(items)
+    visible = BitMap(visibility.ordinals)
     build_count = sum(
-        load_bitmap(ordinals).intersection_cardinality(BitMap(visibility.ordinals))
-        for item in items
-        for ordinals in item.builds
+        load_bitmap(ordinals).intersection_cardinality(visible) for item in items for ordinals in item.builds
     )
     return SpaceView(
         space_id,
         tuple(item.knowledge_base_id for item in items),
         visibility,
-        has_tree=build_count > 0 or any(_has_file_trees(item.config) for item in items),
+        has_tree=any(_has_file_trees(item.config) or _sees(item, DATASET_TREE, visible) for item in items),
         build_count=build_count,
-        graph_knowledge_base_ids=tuple(item.knowledge_base_id for item in items if _has_graph(item)),
+        graph_knowledge_base_ids=tuple(item.knowledge_base_id for item in items if _sees(item, DATASET_GRAPH, visible)),
     )
 
 
-def _has_graph(item: VisibilityInputs) -> bool:
-    section = item.config.get(GRAPH)
-    return bool(item.builds) and isinstance(section, Mapping) and bool(section.get("methods"))
+def _sees(item: VisibilityInputs, kind: str, visible: BitMap) -> bool:
+    return bool(build_bitmap(item, kind).intersect(visible))
 
 
 def _has_file_trees(config: Mapping[str, object]) -> bool:
