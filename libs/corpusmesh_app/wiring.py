@@ -30,6 +30,7 @@ from corpusmesh_adapters.postgres import (
     PostgresDocumentStore,
     PostgresEvaluationStore,
     PostgresGoldenSetStore,
+    PostgresGraphInputStore,
     PostgresIdempotencyStore,
     PostgresKeyStore,
     PostgresKnowledgeBaseStore,
@@ -244,12 +245,15 @@ def graph_stores(settings: MeshSettings, adapters: Adapters) -> GraphStores:
         The stores.
     """
     stores = adapters.stores
+    inputs = PostgresGraphInputStore(adapters.database)
     return GraphStores(
         knowledge_bases=stores.knowledge_bases,
         documents=stores.documents,
         snapshots=stores.snapshots,
         runs=stores.runs,
         builds=PostgresBuildStore(adapters.database, _work_limits(settings), DATASET_GRAPH),
+        corrections=inputs,
+        triples=inputs,
         usage=PostgresUsageLedger(adapters.database),
         cache=PostgresCompletionCache(adapters.database),
         idempotency=stores.idempotency,

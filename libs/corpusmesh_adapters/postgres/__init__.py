@@ -7,6 +7,7 @@ from corpusmesh_adapters.postgres.conversations import PostgresConversationStore
 from corpusmesh_adapters.postgres.database import Database, DatabaseSettings
 from corpusmesh_adapters.postgres.documents import PostgresDocumentStore
 from corpusmesh_adapters.postgres.golden_sets import PostgresEvaluationStore, PostgresGoldenSetStore
+from corpusmesh_adapters.postgres.graph_inputs import PostgresGraphInputStore
 from corpusmesh_adapters.postgres.knowledge_bases import PostgresKnowledgeBaseStore
 from corpusmesh_adapters.postgres.migrate import migrate
 from corpusmesh_adapters.postgres.purges import PostgresPurgeStore
@@ -36,6 +37,7 @@ __all__ = [
     "PostgresDocumentStore",
     "PostgresEvaluationStore",
     "PostgresGoldenSetStore",
+    "PostgresGraphInputStore",
     "PostgresIdempotencyStore",
     "PostgresKeyStore",
     "PostgresKnowledgeBaseStore",

@@ -6,6 +6,7 @@ from corpusmesh_core.ports.builds import BuildStore
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.completions import CompletionCache
 from corpusmesh_core.ports.embedding import Embedder, TextTokenizer
+from corpusmesh_core.ports.graph_inputs import CorrectionStore, TripleStore
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import AuditLog, DocumentStore, IdempotencyStore, KnowledgeBaseStore, SnapshotStore
 from corpusmesh_core.ports.objects import ObjectStore
@@ -23,6 +24,8 @@ class GraphStores:
     snapshots: SnapshotStore
     runs: RunStore
     builds: BuildStore
+    corrections: CorrectionStore
+    triples: TripleStore
     usage: UsageLedger
     cache: CompletionCache
     idempotency: IdempotencyStore
