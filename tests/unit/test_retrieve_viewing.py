@@ -1,4 +1,4 @@
-"""What a search may see of trees: told once, and free where there is none."""
+"""What a search may see of trees and graphs: told once, and free where there is none."""
 
 import pytest
 from pyroaring import BitMap
@@ -12,6 +12,7 @@ def inputs(
     *,
     published: set[int],
     builds: set[int] | None = None,
+    graph: set[int] | None = None,
     scope: str = "",
     hidden: tuple[int, ...] = (),
     matching: tuple[int, ...] | None = None,
@@ -28,7 +29,8 @@ def inputs(
         hidden,
         matching,
         100,
-        (BitMap(builds).serialize(),) if builds else (),
+        tuple(BitMap(ordinals).serialize() for ordinals in (builds, graph) if ordinals),
+        tuple(kind for kind, ordinals in (("tree", builds), ("graph", graph)) if ordinals),
     )
 
 
@@ -56,3 +58,20 @@ def test_knowledge_bases_of_a_space_are_one_view_and_builds_are_no_versions() ->
     assert view.knowledge_base_ids == ("a", "b")
     assert view.has_tree
     assert len(view.visibility.ordinals) - view.build_count == 2
+
+
+@pytest.mark.parametrize(
+    ("item", "has_tree", "has_graph"),
+    [
+        (inputs("a", published={1, 50}, graph={50}), False, True),
+        (inputs("a", published={1, 50, 51}, builds={51}, graph={50}), True, True),
+        (inputs("a", published={1}, graph={50}), False, False),
+        (inputs("a", published={1, 50}, builds={50}), True, False),
+    ],
+)
+def test_a_graph_is_no_tree_and_takes_part_where_something_of_it_is_published(
+    item: VisibilityInputs, has_tree: bool, has_graph: bool
+) -> None:
+    [view] = views_of([item, inputs("b", published={3})])
+    assert (view.has_tree, view.has_graph) == (has_tree, has_graph)
+    assert view.graph_knowledge_base_ids == (("a",) if has_graph else ())
