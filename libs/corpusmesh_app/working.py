@@ -14,6 +14,7 @@ from corpusmesh_app.backends import chat_model
 from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.wiring import Adapters, password_sealer
 from corpusmesh_core.orchestration.values import Policy
+from corpusmesh_core.ports.builds import DATASET_GRAPH, DATASET_TREE
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.parsing import DocumentParser
 from corpusmesh_graph.module import graph_stages
@@ -22,8 +23,8 @@ from corpusmesh_ingest.enriching import Enricher, EnrichLimits
 from corpusmesh_ingest.module import StageTools, ingest_stages
 from corpusmesh_ingest.syncing.scheduler import SyncScheduler
 from corpusmesh_raptor.module import raptor_stages
-from corpusmesh_raptor.scheduler import TreeScheduler
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
+from corpusmesh_runtime.build_scheduler import BuildScheduler
 from corpusmesh_runtime.housekeeper import Housekeeper
 from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.worker import Worker
@@ -135,8 +136,11 @@ async def run_tree_worker(
     queue = PostgresTaskQueue(adapters.database, _policy(settings))
     handlers = raptor_stages(section, stores, tools)
     worker = Worker(f"{socket.gethostname()}-{os.getpid()}-trees", handlers, queue, adapters.broker, section.worker)
-    scheduler = TreeScheduler(
-        stores.trees, poll_seconds=section.update_poll_seconds, quiet_seconds=section.update_quiet_seconds
+    scheduler = BuildScheduler(
+        stores.trees,
+        kind=DATASET_TREE,
+        poll_seconds=section.update_poll_seconds,
+        quiet_seconds=section.update_quiet_seconds,
     )
     async with _at_work({"tree worker": worker.run(), "tree schedule": scheduler.run()}, worker, failed) as running:
         yield running
@@ -167,7 +171,13 @@ async def run_graph_worker(
     queue = PostgresTaskQueue(adapters.database, _policy(settings))
     handlers = graph_stages(section, stores, tools)
     worker = Worker(f"{socket.gethostname()}-{os.getpid()}-graphs", handlers, queue, adapters.broker, section.worker)
-    async with _at_work({"graph worker": worker.run()}, worker, failed) as running:
+    scheduler = BuildScheduler(
+        stores.builds,
+        kind=DATASET_GRAPH,
+        poll_seconds=section.update_poll_seconds,
+        quiet_seconds=section.update_quiet_seconds,
+    )
+    async with _at_work({"graph worker": worker.run(), "graph schedule": scheduler.run()}, worker, failed) as running:
         yield running
 
 

@@ -63,6 +63,10 @@ async def _fill_every_table(metadata: Metadata, tenant_id: str) -> None:
             " owner_user_id) VALUES ($1, $2, 's', 'web', 's', '{}', 'u')",
             "INSERT INTO corpusmesh.source_items (tenant_id, knowledge_base_id, source_id, key, display_name, state)"
             " VALUES ($1, $2, 's', 'k', 'k', 'active')",
+            "INSERT INTO corpusmesh.graph_corrections (tenant_id, knowledge_base_id, correction_id, content, user_id)"
+            " VALUES ($1, $2, 'c', '{}', 'u')",
+            "INSERT INTO corpusmesh.graph_triples (tenant_id, knowledge_base_id, document_id, triples)"
+            " VALUES ($1, $2, 'd', '[]')",
             "INSERT INTO corpusmesh.tag_sets (tenant_id, tag_set_id, display_name, knowledge_base_id)"
             " VALUES ($1, 't', 't', $2)",
             "INSERT INTO corpusmesh.retrievals (tenant_id, retrieval_id, user_id, knowledge_base_ids, snapshots,"

@@ -21,8 +21,8 @@ from corpusmesh_core.trees.values import Leaf, TreeCost, Vectors
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.grouping import Grouper
 from corpusmesh_raptor.growing import GrowingTools, grow
-from corpusmesh_raptor.node_vectors import NodeEmbedder
 from corpusmesh_raptor.summarizing import Summarizer
+from corpusmesh_runtime.text_vectors import TextVectors
 from tests.support.ingest_stages import CountingEmbedder
 from tests.support.stub_chat import Say
 from tests.support.tree_summaries import MemoryUsage, QuotingStub
@@ -79,7 +79,7 @@ async def test_the_bill_of_a_real_document_is_near_its_plan() -> None:
         chat = OpenAIChatModel(OpenAIChatSettings(stub.base_url, "stub"), jitter=lambda: 0.0)
         summarizer = Summarizer(chat, None, MemoryUsage(), COUNTER, RaptorSettings())
         session = summarizer.open(tenant_id="t", run_id="r", settings=settings, cost=bill)
-        embedder = NodeEmbedder(CountingEmbedder(), CountingEmbedder.space.space_id)  # type: ignore[arg-type]
+        embedder = TextVectors(CountingEmbedder(), CountingEmbedder.space.space_id)  # type: ignore[arg-type]
         tools = GrowingTools(session, embedder, bill, lambda: 120.0)
         tree = await grow(leaves, vectors, Grouper(settings), tools)
     assert len(leaves) > 40

@@ -12,7 +12,7 @@ from corpusmesh_core.records import Ordinal, chunk_record_id
 from corpusmesh_core.trees.settings import SummaryMethod
 from corpusmesh_core.trees.values import Cluster, Leaf, Summary, TreeCost, Vectors
 from corpusmesh_raptor.growing import GrowingTools
-from corpusmesh_raptor.node_vectors import NodeEmbedder
+from corpusmesh_runtime.text_vectors import TextVectors
 from tests.support.ingest_stages import CountingEmbedder
 
 
@@ -49,7 +49,7 @@ def grown_with(session: CountingSession, embedder: CountingEmbedder | None = Non
     stand_in = embedder or CountingEmbedder()
     return GrowingTools(
         session=session,
-        embedder=NodeEmbedder(stand_in, CountingEmbedder.space.space_id),  # type: ignore[arg-type]
+        embedder=TextVectors(stand_in, CountingEmbedder.space.space_id),  # type: ignore[arg-type]
         cost=TreeCost(),
         remaining_seconds=lambda: 60.0,
         **fields,

@@ -2,9 +2,10 @@
 
 import pytest
 
+from corpusmesh_core.bills import add_bills, with_lost_spending
 from corpusmesh_core.trees.settings import TreeSettings
 from corpusmesh_core.trees.values import TreeCost
-from corpusmesh_raptor.dataset.finishing import add_costs, binding, with_lost_spending
+from corpusmesh_raptor.dataset.finishing import binding
 from corpusmesh_raptor.summarizing.calls import TREE_BUDGET_SPENT, TREE_TIME_SPENT
 from corpusmesh_runtime.model_calls import MODEL_UNREACHABLE
 
@@ -23,7 +24,7 @@ def test_calls_that_other_trees_have_lost_bind_no_later_slice() -> None:
 def test_a_slice_without_time_for_its_model_takes_none_from_the_next() -> None:
     spent = TreeCost(model_call_count=7, input_token_count=70, stepped_down_reason=TREE_TIME_SPENT)
     assert binding(spent, TreeSettings()) == TreeCost(model_call_count=7, input_token_count=70)
-    assert add_costs(spent, TreeCost()).stepped_down_reason == TREE_TIME_SPENT, "the bill says so all the same"
+    assert add_bills(spent, TreeCost()).stepped_down_reason == TREE_TIME_SPENT, "the bill says so all the same"
 
 
 def test_what_an_attempt_that_died_has_spent_counts_and_what_it_made_does_not() -> None:

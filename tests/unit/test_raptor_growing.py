@@ -17,7 +17,7 @@ from corpusmesh_core.trees.settings import SummaryMethod, TreeMethod, TreeSettin
 from corpusmesh_core.trees.values import GrownTree, Leaf, TreeNode, Vectors
 from corpusmesh_raptor.grouping import Grouper, cluster_softly
 from corpusmesh_raptor.growing import GrowingTools, KnownNode, grow
-from corpusmesh_raptor.node_vectors import NodeEmbedder
+from corpusmesh_runtime.text_vectors import TextVectors
 from tests.support.ingest_stages import DIMENSION, CountingEmbedder, unit_vector
 from tests.support.tree_growing import CountingSession, OverlappingClusterer, grown_with, make_leaves, walk
 
@@ -114,7 +114,7 @@ async def test_what_a_model_writes_is_embedded_in_the_knowledge_bases_space() ->
 
 async def test_another_model_than_the_knowledge_bases_is_refused_before_anything_is_embedded() -> None:
     embedder = CountingEmbedder()
-    stranger: Any = NodeEmbedder(embedder, "another-space")  # type: ignore[arg-type]
+    stranger: Any = TextVectors(embedder, "another-space")  # type: ignore[arg-type]
     tools = grown_with(CountingSession())
     with pytest.raises(FailedPreconditionError) as told:
         await stranger.embed(["text"], tools.cost, timeout_seconds=1.0)

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
+from corpusmesh_core.bills import with_lost_spending
 from corpusmesh_core.errors import UnavailableError
 from corpusmesh_core.ports.usage import UsageEntry
 from corpusmesh_core.trees.settings import SummaryMethod, TreeSettings
 from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
-from corpusmesh_raptor.dataset.finishing import binding, with_lost_spending
+from corpusmesh_raptor.dataset.finishing import binding
 from corpusmesh_raptor.summarizing import Summarizer
 from corpusmesh_raptor.summarizing.calls import PURPOSE
 from corpusmesh_runtime.model_calls import desk

@@ -33,7 +33,7 @@ from corpusmesh_core.trees.values import (
 )
 from corpusmesh_core.trees.vectors import needs_embedding, node_vector
 from corpusmesh_raptor.grouping import Grouper
-from corpusmesh_raptor.node_vectors import NodeEmbedder
+from corpusmesh_runtime.text_vectors import TextVectors
 
 BATCH_CLUSTERS: Final = 128
 """Clusters that are summarized and embedded before progress is told."""
@@ -121,7 +121,7 @@ class GrowingTools:
     """
 
     session: SummaryMaker
-    embedder: NodeEmbedder
+    embedder: TextVectors
     cost: TreeCost
     remaining_seconds: Callable[[], float]
     told: LayerTold | None = None
@@ -158,7 +158,7 @@ async def grow(
 
     Raises:
         DeadlineExceededError: If the time is over.
-        FailedPreconditionError: SPACE_WITHOUT_MODEL, see `NodeEmbedder.embed`.
+        FailedPreconditionError: SPACE_WITHOUT_MODEL, see `TextVectors.embed`.
         UnavailableError: If the embed service does not answer.
     """
     began = monotonic()
@@ -227,7 +227,7 @@ async def make_layer(
 
     Raises:
         DeadlineExceededError: If the time is over.
-        FailedPreconditionError: SPACE_WITHOUT_MODEL, see `NodeEmbedder.embed`.
+        FailedPreconditionError: SPACE_WITHOUT_MODEL, see `TextVectors.embed`.
         UnavailableError: If the embed service does not answer.
     """
     drafts = await asyncio.to_thread(_draft, ground, sections, tools.session.fingerprint, reuse)

@@ -12,9 +12,9 @@ from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.handlers import TreeHandlers
 from corpusmesh_raptor.stages.build_tree import BuildTreeStage
 from corpusmesh_raptor.stages.file_tree import FileTreeStage
-from corpusmesh_raptor.stages.sweep_tree import SweepTreeStage
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_raptor.summarizing import Summarizer
+from corpusmesh_runtime.build_sweeping import SweepStage
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
 from corpusmesh_runtime.worker import StageHandler
@@ -67,5 +67,5 @@ def raptor_stages(settings: RaptorSettings, stores: RaptorStores, tools: RaptorT
     return {
         Stage.TREE: FileTreeStage(settings, stores, tools, summarizer),
         Stage.BUILD_TREE: BuildTreeStage(settings, stores, tools, summarizer),
-        Stage.SWEEP_TREE: SweepTreeStage(stores.trees, stores.objects, stores.index),
+        Stage.SWEEP_TREE: SweepStage(stores.trees, stores.objects, stores.index),
     }

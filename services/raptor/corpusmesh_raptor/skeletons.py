@@ -5,8 +5,9 @@ from typing import Final
 
 from corpusmesh_core.artefacts.skeletons import pack_skeleton, unpack_skeleton
 from corpusmesh_core.ports.builds import BuildRow
-from corpusmesh_core.ports.objects import ObjectStore, artefact_key, artefacts_prefix
+from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.trees.skeleton import Skeleton
+from corpusmesh_runtime.build_keys import build_key
 
 SKELETON: Final = "skeleton"
 """Name in `BuildRow.artefacts`."""
@@ -54,29 +55,3 @@ async def write_skeleton(
     content = await asyncio.to_thread(pack_skeleton, skeleton)
     await objects.put(key, content, timeout_seconds=timeout_seconds)
     return key
-
-
-def build_key(build: BuildRow, run_id: str, name: str) -> str:
-    """Name something that a run wrote of a build, so that a sweep finds it whatever became of the run.
-
-    Args:
-        build: The build.
-        run_id: The run.
-        name: What it is.
-
-    Returns:
-        The object's key.
-    """
-    return artefact_key(build.tenant_id, build.build_id, f"{run_id}/{name}")
-
-
-def build_prefix(build: BuildRow) -> str:
-    """Name the folder of everything that was written of a build.
-
-    Args:
-        build: The build.
-
-    Returns:
-        The prefix, which ends in "/"; ids of runs follow.
-    """
-    return artefacts_prefix(build.tenant_id, build.build_id)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from corpusmesh_core.bills import add_bills, with_lost_spending
 from corpusmesh_core.errors import InternalError, NotFoundError
 from corpusmesh_core.ports.builds import BuildRow
 from corpusmesh_core.ports.index import RecordSelection
@@ -29,22 +30,21 @@ from corpusmesh_core.trees.values import TreeCost
 from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.dataset.drafts import Draft, pack_draft, unpack_draft
 from corpusmesh_raptor.dataset.finishing import (
-    add_costs,
     binding,
     describe,
     finished,
     leave_out,
-    with_lost_spending,
 )
 from corpusmesh_raptor.dataset.ground import Ground, TreeReader
 from corpusmesh_raptor.dataset.layers import LayerCutter
 from corpusmesh_raptor.dataset.nodes import LayerView, NodeMaker
 from corpusmesh_raptor.dataset.planting import Names, Planter
 from corpusmesh_raptor.metrics import count_nodes
-from corpusmesh_raptor.node_vectors import NodeEmbedder
-from corpusmesh_raptor.skeletons import SKELETON, build_key, read_skeleton, write_skeleton
+from corpusmesh_raptor.skeletons import SKELETON, read_skeleton, write_skeleton
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_raptor.summarizing import Summarizer
+from corpusmesh_runtime.build_keys import build_key
+from corpusmesh_runtime.text_vectors import TextVectors
 from corpusmesh_runtime.worker import TaskContext
 
 FULL: Final = "full"
@@ -176,7 +176,7 @@ class TreeBuilder:
             self._stores.index,
             reader,
             self._session,
-            NodeEmbedder(self._stores.embedder, draft.skeleton.space_id),
+            TextVectors(self._stores.embedder, draft.skeleton.space_id),
             old=self._old,
         )
         cutter = LayerCutter(
@@ -264,7 +264,7 @@ class TreeBuilder:
     async def _pause(self, draft: Draft) -> StageOutcome:
         claim = self._context.claim
         self._settle_time()
-        draft.cost = add_costs(draft.cost, self._cost)
+        draft.cost = add_bills(draft.cost, self._cost)
         key = build_key(self._row, claim.run_id, f"{claim.task_id}.{DRAFT}")
         content = await asyncio.to_thread(pack_draft, draft)
         await self._stores.objects.put(key, content, timeout_seconds=self._context.remaining_seconds())
@@ -279,7 +279,7 @@ class TreeBuilder:
         nodes = BitMap(skeleton.ordinals.tolist())
         await self._check(skeleton, nodes, reader)
         self._settle_time()
-        bill = add_costs(draft.cost, self._cost)
+        bill = add_bills(draft.cost, self._cost)
         figures = await asyncio.to_thread(describe, skeleton, self._tree_settings, bill)
         key = await write_skeleton(
             self._stores.objects,
@@ -328,7 +328,7 @@ class TreeBuilder:
     async def _tell(self, draft: Draft, wanted_count: int) -> None:
         layer = draft.skeleton.layers[-1]
         ready = len(layer) - wanted_count + draft.made_count
-        progress = TreeProgress(len(draft.skeleton.layers), len(layer), ready, add_costs(draft.cost, self._cost))
+        progress = TreeProgress(len(draft.skeleton.layers), len(layer), ready, add_bills(draft.cost, self._cost))
         await self._stores.trees.tell_progress(self._context.claim, progress_values(progress))
 
     def _settle_time(self) -> None:

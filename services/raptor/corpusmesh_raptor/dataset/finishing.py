@@ -1,8 +1,7 @@
 """The end of a build: what is left out of it, what it cost, and how far it is from a full one."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Final
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,35 +73,6 @@ def describe(skeleton: Skeleton, settings: TreeSettings, bill: TreeCost) -> Tree
     return TreeFigures(settings.method.value, stale, drifted, wants_full_build(stale, drifted), bill)
 
 
-def add_costs(first: TreeCost, second: TreeCost) -> TreeCost:
-    """Add what two slices of a build cost.
-
-    Args:
-        first: The earlier one.
-        second: The later one.
-
-    Returns:
-        The sum; the later one's reason where both have one.
-    """
-    values = {
-        entry.name: getattr(first, entry.name) + getattr(second, entry.name)
-        for entry in fields(TreeCost)
-        if entry.name != "stepped_down_reason"
-    }
-    return TreeCost(**values, stepped_down_reason=second.stepped_down_reason or first.stepped_down_reason)
-
-
-_SPENDING: Final = (
-    "model_call_count",
-    "input_token_count",
-    "output_token_count",
-    "failed_call_count",
-    "embedded_text_count",
-    "embedded_token_count",
-    "duration_seconds",
-)
-
-
 def binding(spent: TreeCost, settings: TreeSettings) -> TreeCost:
     """Say what of earlier slices binds the next one.
 
@@ -117,18 +87,3 @@ def binding(spent: TreeCost, settings: TreeSettings) -> TreeCost:
     reason = spent.stepped_down_reason
     is_by_others = reason == MODEL_UNREACHABLE and spent.failed_call_count < max(1, settings.max_errors)
     return replace(spent, stepped_down_reason="") if reason == TREE_TIME_SPENT or is_by_others else spent
-
-
-def with_lost_spending(before: TreeCost, told: TreeCost) -> TreeCost:
-    """Add what attempts that died have spent: it is lost with them, and paid all the same.
-
-    Args:
-        before: What the slices before have cost.
-        told: What the build has told of its cost, that of attempts which died included.
-
-    Returns:
-        The former with the latter's spending; what was made of it is not there, and not counted.
-    """
-    values = {name: max(getattr(before, name), getattr(told, name)) for name in _SPENDING}
-    reason = before.stepped_down_reason or told.stepped_down_reason
-    return replace(before, **values, stepped_down_reason=reason)

@@ -27,7 +27,7 @@ from corpusmesh_core.trees.vectors import as_kept, needs_embedding, node_vector
 from corpusmesh_raptor.dataset.drafts import Draft
 from corpusmesh_raptor.dataset.ground import Ground, GroundText, TreeReader, build_visibility
 from corpusmesh_raptor.growing import RETRIED_FALLBACKS, SummaryMaker
-from corpusmesh_raptor.node_vectors import NodeEmbedder
+from corpusmesh_runtime.text_vectors import TextVectors
 from corpusmesh_runtime.worker import TaskContext
 
 _DEADLINE_MARGIN_SECONDS: Final = 120.0
@@ -104,7 +104,7 @@ class NodeMaker:
         index: RecordIndex,
         reader: TreeReader,
         session: SummaryMaker,
-        embedder: NodeEmbedder,
+        embedder: TextVectors,
         *,
         old: Skeleton | None,
     ) -> None:

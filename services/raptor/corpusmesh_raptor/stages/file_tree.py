@@ -21,12 +21,12 @@ from corpusmesh_raptor.grouping import EarlierGroups, Grouper
 from corpusmesh_raptor.growing import GrowingTools, KnownNode, grow
 from corpusmesh_raptor.leaves import LeafSet, read_leaves
 from corpusmesh_raptor.metrics import count_nodes
-from corpusmesh_raptor.node_vectors import NodeEmbedder
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_raptor.summarizing import Summarizer
 from corpusmesh_runtime.artefact_access import find_artefacts
 from corpusmesh_runtime.earlier_versions import earlier_versions
 from corpusmesh_runtime.identity import service_identity
+from corpusmesh_runtime.text_vectors import TextVectors
 from corpusmesh_runtime.worker import TaskContext
 
 _TREES_AT_ONCE: Final = 8
@@ -74,7 +74,7 @@ class FileTreeStage:
         versions = await self._stores.documents.versions_by_ordinal(claim.tenant_id, claim.parts)
         leaves = await read_leaves(self._stores.objects, versions, timeout_seconds=context.remaining_seconds())
         earlier = await self._earlier_trees(context, versions)
-        embedder = NodeEmbedder(self._stores.embedder, knowledge_base.space_id)
+        embedder = TextVectors(self._stores.embedder, knowledge_base.space_id)
         gate = asyncio.Semaphore(_TREES_AT_ONCE)
 
         async def make(version: VersionRow) -> FileTree:
@@ -100,7 +100,7 @@ class FileTreeStage:
         version: VersionRow,
         leaves: LeafSet,
         settings: TreeSettings,
-        embedder: NodeEmbedder,
+        embedder: TextVectors,
         before: FileTree | None,
     ) -> FileTree:
         claim = context.claim

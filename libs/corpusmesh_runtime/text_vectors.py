@@ -1,22 +1,31 @@
-"""Vectors of nodes whose text is embedded, through the embed service."""
+"""Vectors of texts that builds make, through the embed service."""
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 from corpusmesh_core.ports.embedding import Embedder, EmbedLane, EmbedRole
-from corpusmesh_core.trees.values import TreeCost, Vectors
 
 _BATCH_TEXTS: Final = 64
 _CALLS_IN_FLIGHT: Final = 2
 _REFRESH_SECONDS: Final = 10.0
+Vectors = NDArray[np.float32]
+"""Shape (n, dimension)."""
 
 
-class NodeEmbedder:
-    """Embeds texts of nodes into the space of one knowledge base, and into no other."""
+class EmbeddingBill(Protocol):
+    """What embedding is put on, such as the cost of a tree or of a graph."""
+
+    embedded_text_count: int
+    embedded_token_count: int
+
+
+class TextVectors:
+    """Embeds texts into the space of one knowledge base, and into no other."""
 
     def __init__(self, embedder: Embedder, space_id: str) -> None:
         """Create it.
@@ -28,7 +37,7 @@ class NodeEmbedder:
         self._embedder = embedder
         self._space_id = space_id
 
-    async def embed(self, texts: Sequence[str], cost: TreeCost, *, timeout_seconds: float) -> Vectors:
+    async def embed(self, texts: Sequence[str], cost: EmbeddingBill, *, timeout_seconds: float) -> Vectors:
         """Embed texts in the bulk lane.
 
         Args:

@@ -1,4 +1,4 @@
-"""Stage sweep_tree: nothing stays of what builds wrote and no kept snapshot shows.
+"""Stages sweep_tree and sweep_graph: nothing stays of what builds wrote and no kept snapshot shows.
 
 A worker that was thought dead may write late. So what is removed at the first look is not forgotten before a second
 one, after every lease has run out (rule 8 of `research/reliability.md` 2.3).
@@ -17,7 +17,7 @@ from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.visibility import decode_bitmap, encode_bitmap
-from corpusmesh_raptor.skeletons import build_prefix
+from corpusmesh_runtime.build_keys import build_prefix
 from corpusmesh_runtime.worker import TaskContext
 
 _BATCH_ORDINALS: Final = 5_000
@@ -27,18 +27,18 @@ _LATE: Final = "late"
 """Payload: what the first look has removed so far; what the second look removes again, and forgets."""
 
 
-class SweepTreeStage:
+class SweepStage:
     """Removes records and artefacts that no build needs."""
 
-    def __init__(self, trees: BuildStore, objects: ObjectStore, index: RecordIndex) -> None:
+    def __init__(self, builds: BuildStore, objects: ObjectStore, index: RecordIndex) -> None:
         """Create the stage.
 
         Args:
-            trees: Builds.
+            builds: Builds of one kind.
             objects: Artefacts.
             index: The record index.
         """
-        self._trees = trees
+        self._builds = builds
         self._objects = objects
         self._index = index
 
@@ -56,11 +56,11 @@ class SweepTreeStage:
         """
         claim = context.claim
         try:
-            build = await self._trees.of_claim(claim)
+            build = await self._builds.of_claim(claim)
         except NotFoundError:
             return StageOutcome()
         await self._remove_artefacts(context, build)
-        left = BitMap(await self._trees.left_over(claim))
+        left = BitMap(await self._builds.left_over(claim))
         if _LATE in claim.payload:
             rest = left & BitMap(decode_bitmap(claim.payload[_LATE]))
             is_done = await self._remove(context, rest, forgets=True) == len(rest)
@@ -82,7 +82,7 @@ class SweepTreeStage:
         wanted: Sequence[int] = list(ordinals)
         done = 0
         if not wanted and forgets:
-            await self._trees.swept(context.claim, ())
+            await self._builds.swept(context.claim, ())
         for start in range(0, len(wanted), _BATCH_ORDINALS):
             if start and monotonic() - began > _SLICE_SECONDS:
                 break
@@ -95,12 +95,12 @@ class SweepTreeStage:
             if left:
                 raise UnavailableError("SWEEP_INCOMPLETE", "records are still there", record_count=left)
             if forgets:
-                await self._trees.swept(context.claim, batch)
+                await self._builds.swept(context.claim, batch)
             done += len(batch)
         return done
 
     async def _remove_artefacts(self, context: TaskContext, build: BuildRow) -> None:
-        """Remove drafts and shapes of earlier builds; what a build under way has written stays."""
+        """Remove drafts and artefacts of earlier builds; what a build under way has written stays."""
         prefix = build_prefix(build)
         if build.state is BuildState.DELETING:
             await self._objects.delete_prefix(prefix, timeout_seconds=context.remaining_seconds())
@@ -109,8 +109,8 @@ class SweepTreeStage:
             info.key async for info in self._objects.list_prefix(prefix, timeout_seconds=context.remaining_seconds())
         ]
         # Read after the listing: a build that began since is not in it, one that has published since is named.
-        living = await self._trees.living_runs(context.claim)
-        needed = frozenset((await self._trees.of_claim(context.claim)).artefacts.values())
+        living = await self._builds.living_runs(context.claim)
+        needed = frozenset((await self._builds.of_claim(context.claim)).artefacts.values())
         for key in found:
             if key not in needed and key[len(prefix) :].partition("/")[0] not in living:
                 await self._objects.delete(key)
