@@ -14,6 +14,7 @@ from corpusmesh_core.errors import InvalidArgumentError
 _DEFAULT_PAGE_SIZE = 50
 _DIGEST_CHARACTERS = 8
 _MAX_TOKEN_CHARACTERS = 256
+_MAX_PIN_CHARACTERS = 24
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _MAX_PAGE_BYTES = 3 * 1024 * 1024
@@ -117,6 +118,42 @@ def read_page_number(listing: str, token: str, *, first: int = 0) -> int:
     if not _NUMBER.fullmatch(key):
         raise page_token_invalid()
     return int(key)
+
+
+def make_pinned_token(listing: str, snapshot_id: int, start: int) -> str:
+    """Make the token of the next page of a listing whose pages are all of one snapshot.
+
+    Args:
+        listing: What is listed, such as method and parent.
+        snapshot_id: The snapshot.
+        start: Place of the first entry of the next page in the whole list.
+
+    Returns:
+        An opaque token.
+    """
+    return make_page_token(listing, f"{snapshot_id}.{start}")
+
+
+def read_pinned_token(listing: str, token: str) -> tuple[int | None, int]:
+    """Read the token of a listing whose pages are all of one snapshot.
+
+    Args:
+        listing: What is listed.
+        token: What `make_pinned_token` made for the same listing; "" for the first page.
+
+    Returns:
+        The snapshot, None for the first page; and the place of the first entry.
+
+    Raises:
+        InvalidArgumentError: If it is no token of this listing.
+    """
+    key = read_page_token(listing, token)
+    if not key:
+        return None, 0
+    snapshot, _, start = key.partition(".")
+    if not (snapshot.isdecimal() and start.isdecimal() and len(key) <= _MAX_PIN_CHARACTERS):
+        raise page_token_invalid()
+    return int(snapshot), int(start)
 
 
 def page_token_invalid() -> InvalidArgumentError:

@@ -14,9 +14,8 @@ from corpusmesh_runtime.build_views import BuildView, BuildViewer
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.page_tokens import (
     checked_page_size,
-    make_page_token,
-    page_token_invalid,
-    read_page_token,
+    make_pinned_token,
+    read_pinned_token,
     within_page,
 )
 
@@ -57,7 +56,7 @@ class NodeLister:
             raise InvalidArgumentError("TREE_LAYER_INVALID", "layer counts from 1; 0 is for all", field="layer")
         size = checked_page_size(request.page_size, max_page_size=_MAX_PAGE_SIZE)
         listing = f"{request.parent}/nodes/{request.layer}"
-        snapshot_id, start = _position(read_page_token(listing, request.page_token))
+        snapshot_id, start = read_pinned_token(listing, request.page_token)
         view = await self._viewer.look(name.knowledge_base_id, snapshot_id=snapshot_id)
         records, count = await self._slice(view, name, request.layer, start, size)
         page = within_page(node_to_wire(record, name) for record in records)
@@ -66,7 +65,7 @@ class NodeLister:
         more = following < count
         return pb.ListTreeNodesResponse(
             nodes=page,
-            next_page_token=make_page_token(listing, f"{view.inputs.snapshot_id}.{following}") if more else "",
+            next_page_token=make_pinned_token(listing, view.inputs.snapshot_id, following) if more else "",
         )
 
     async def _slice(
@@ -94,12 +93,3 @@ class NodeLister:
             if again is None or again.state is BuildState.DELETING:
                 return None
             return await self._shelf.read(again, timeout_seconds=seconds)
-
-
-def _position(key: str) -> tuple[int | None, int]:
-    if not key:
-        return None, 0
-    snapshot, _, start = key.partition(".")
-    if not (snapshot.isdecimal() and start.isdecimal() and len(key) <= 24):
-        raise page_token_invalid()
-    return int(snapshot), int(start)
