@@ -1,0 +1,141 @@
+"""Small questions to a view, each at the cost of what it touches and not of the whole graph."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from corpusmesh_core.graphs.view import UNKNOWN, GraphView
+
+
+def relation_between(view: GraphView, entity: int, other: int) -> int:
+    """Find the relation of two entities.
+
+    Args:
+        view: The graph.
+        entity: Place of one.
+        other: Place of the other.
+
+    Returns:
+        Place of the relation; UNKNOWN where there is none.
+    """
+    if entity == other or min(entity, other) < 0:
+        return UNKNOWN
+    own, theirs = view.relations_of(entity), view.relations_of(other)
+    few, end = (own, other) if len(own) <= len(theirs) else (theirs, entity)
+    found = few[(view.relation_ends[few] == end).any(axis=1)]
+    return int(found[0]) if len(found) else UNKNOWN
+
+
+def strongest_relations(view: GraphView, entity: int, most: int) -> list[int]:
+    """List the strongest relations of an entity.
+
+    Args:
+        view: The graph.
+        entity: Its place.
+        most: Most of them.
+
+    Returns:
+        Places of relations, strongest first; equal ones by place.
+    """
+    relations = view.relations_of(entity)
+    weights = view.relation_weights[relations]
+    if len(relations) > most:
+        part = np.argpartition(-weights, most - 1)[:most]
+        relations, weights = relations[part], weights[part]
+    return [int(place) for place in relations[np.lexsort((relations, -weights))]]
+
+
+def other_end(view: GraphView, relation: int, entity: int) -> int:
+    """Name the other end of a relation.
+
+    Args:
+        view: The graph.
+        relation: The relation.
+        entity: One end.
+
+    Returns:
+        The other.
+    """
+    low, high = view.relation_ends[relation].tolist()
+    return int(high if low == entity else low)
+
+
+def degree_of(view: GraphView, entity: int) -> int:
+    """Count the relations of an entity.
+
+    Args:
+        view: The graph.
+        entity: Its place.
+
+    Returns:
+        How many.
+    """
+    return len(view.relations_of(entity))
+
+
+def passages_of_entity(view: GraphView, entity: int, most: int) -> tuple[str, ...]:
+    """Name the passages that an entity stands in.
+
+    Args:
+        view: The graph.
+        entity: Its place.
+        most: Most of them.
+
+    Returns:
+        Ids of chunks, those that it stands in most often first.
+    """
+    return _strongest_columns(view, view.mentions, entity, most)
+
+
+def passages_of_relation(view: GraphView, relation: int, most: int) -> tuple[str, ...]:
+    """Name the passages that a relation stands in.
+
+    Args:
+        view: The graph.
+        relation: Its place.
+        most: Most of them.
+
+    Returns:
+        Ids of chunks, the strongest first.
+    """
+    return _strongest_columns(view, view.relation_passages, relation, most)
+
+
+def found_entities(view: GraphView, keys: Sequence[int]) -> list[int]:
+    """Look entities up.
+
+    Args:
+        view: The graph.
+        keys: Keys.
+
+    Returns:
+        Places of those that are visible, in order, each once.
+    """
+    return _distinct(int(place) for place in view.find(list(keys)).tolist() if place != UNKNOWN)
+
+
+def relation_of_keys(view: GraphView, source: int, target: int) -> int:
+    """Look a relation up.
+
+    Args:
+        view: The graph.
+        source: Key of one end.
+        target: Key of the other.
+
+    Returns:
+        Its place; UNKNOWN where there is none that is visible.
+    """
+    one, other = view.find([source, target]).tolist()
+    return relation_between(view, one, other)
+
+
+def _distinct(places: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys(places))
+
+
+def _strongest_columns(view: GraphView, matrix: object, row: int, most: int) -> tuple[str, ...]:
+    start, end = (int(place) for place in matrix.indptr[row : row + 2])  # type: ignore[attr-defined]
+    columns = matrix.indices[start:end]  # type: ignore[attr-defined]
+    weights = matrix.data[start:end]  # type: ignore[attr-defined]
+    order = np.lexsort((columns, -weights))[:most]
+    return tuple(view.passage_record_id(int(columns[place])) for place in order)
