@@ -1,0 +1,298 @@
+"""Whether two names are one entity: the seed's rule, and a stricter one that is the default (ADR-0014).
+
+The seed's rule (`000_3271a9def2ed8e29.txt`, section 3) makes a choice of pairs that a language model then confirms. It
+joins "Johann Bernoulli" with "Jakob Bernoulli" and "World War I" with "World War II"; where nobody confirms, names must
+differ in how they are written and in nothing else.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from corpusmesh_core.graphs.names import (
+    NamedEntity,
+    NameForm,
+    bigram_difference,
+    edit_distance,
+    form_of,
+    shared_characters,
+    word_difference,
+)
+
+
+class SimilarityRule(StrEnum):
+    """When two names are one without anybody's confirmation."""
+
+    STRICT = "strict"
+    SEED = "seed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rule says of two names.
+
+    Attributes:
+        similar: Whether they are one entity.
+        reason: Why, for people to read; why not, where they are not.
+        score: How sure, 0 to 1; 0 where they are not.
+        doubtful: Whether vectors or a language model should be asked, where they are not.
+    """
+
+    similar: bool
+    reason: str
+    score: float = 0.0
+    doubtful: bool = False
+
+
+def is_similar(a: NamedEntity, b: NamedEntity, rule: SimilarityRule = SimilarityRule.STRICT) -> Verdict:
+    """Say whether two names are one entity; it does not matter which is named first.
+
+    Args:
+        a: One name.
+        b: The other.
+        rule: SEED for the seed's rule alone.
+
+    Returns:
+        The verdict.
+    """
+    if a.type and b.type and a.type != b.type:
+        return Verdict(False, "other types")
+    first, second = form_of(a.name), form_of(b.name)
+    if first.canonical > second.canonical:
+        a, b, first, second = b, a, second, first
+    if not first.letters or not second.letters:
+        return Verdict(False, "no letters")
+    seed_score = seed_similarity(first, second)
+    if rule == SimilarityRule.SEED:
+        return Verdict(seed_score > 0.0, _SEED_REASON if seed_score else "not similar", seed_score)
+    if first.letters == second.letters and first.digits == second.digits:
+        return Verdict(True, "same letters", 1.0)
+    if first.numbers != second.numbers:
+        return Verdict(False, "other numbers")
+    kind = a.type or b.type
+    strict = _unspaced_verdict if first.is_unspaced or second.is_unspaced else _spaced_verdict
+    reason, score = strict(first, second, kind)
+    if score:
+        return Verdict(True, reason, score)
+    is_doubtful = not reason and (seed_score > 0.0 or _may_stand_for(first, second) or _may_stand_for(second, first))
+    return Verdict(False, reason or ("written otherwise" if is_doubtful else "not similar"), doubtful=is_doubtful)
+
+
+def seed_similarity(first: NameForm, second: NameForm) -> float:
+    """Apply the seed's rule.
+
+    Args:
+        first: One name.
+        second: The other.
+
+    Returns:
+        How much of them agrees, above 0 and at most 1, if the rule holds them to be similar; else 0.
+    """
+    one, other = first.canonical, second.canonical
+    if any(any(map(str.isdigit, pair)) for pair in bigram_difference(one, other)):
+        return 0.0
+    if not first.is_unspaced and not second.is_unspaced:
+        shorter = min(len(one), len(other))
+        distance = edit_distance(one, other, shorter // 2)
+        return 1.0 - distance / max(len(one), len(other)) if distance <= shorter // 2 else 0.0
+    shared, share = shared_characters(one, other)
+    if max(len(set(one)), len(set(other))) < _FEW_CHARACTERS:
+        return share if shared > 1 else 0.0
+    return share if share >= _SEED_SHARE else 0.0
+
+
+def _spaced_verdict(first: NameForm, second: NameForm, kind: str) -> tuple[str, float]:
+    """Compare names of words; a reason without a score forbids that anybody joins them."""
+    alone, other = word_difference(first.words, second.words)
+    if any(word in _OPPOSED and counterpart in _OPPOSED[word] for word in alone for counterpart in other):
+        return "opposite words", 0.0
+    if not alone and not other:
+        return ("same words in another order", 0.95) if _is_reversed(first, second) else ("", 0.0)
+    if (reason := _without_form(first, second, kind)) is not None:
+        return reason, 0.9
+    if len(first.words) != len(second.words) or len(alone) != 1 or len(other) != 1:
+        return "", 0.0
+    place = next(at for at, word in enumerate(first.words) if word != second.words[at])
+    if (first.words[place], second.words[place]) != (alone[0], other[0]):
+        return "", 0.0
+    is_last = place == len(first.words) - 1
+    if is_last and kind not in _SINGULAR_TYPES and _is_plural(*sorted((alone[0], other[0]), key=len)):
+        return "singular and plural", 0.9
+    if _is_spelling(alone[0], other[0], len(first.words)):
+        return "spelling", 0.8
+    return "", 0.0
+
+
+def _is_reversed(first: NameForm, second: NameForm) -> bool:
+    """Whether one name begins with what the other ends with: "Bernoulli, Johann"."""
+    words = first.words
+    return 2 <= len(words) <= _MAX_REVERSED and any(
+        words[at:] + words[:at] == second.words for at in range(1, len(words))
+    )
+
+
+def _without_form(first: NameForm, second: NameForm, kind: str) -> str | None:
+    """Whether names are one but for a company's legal form or a person's title."""
+    if kind in _COMPANY_TYPES:
+        bare = _without_tail(first.words), _without_tail(second.words)
+        if bare[0] == bare[1] and (len(bare[0]) > 1 or kind or bare != (first.words, second.words)):
+            return "legal form"
+    if kind in _PERSON_TYPES:
+        bare = _without_head(first.words), _without_head(second.words)
+        if bare[0] == bare[1] and len(bare[0]) > 1:
+            return "title of a person"
+    return None
+
+
+def _without_tail(words: tuple[str, ...]) -> tuple[str, ...]:
+    end = len(words)
+    while end > 1 and words[end - 1] in _LEGAL_FORMS:
+        end -= 1
+    return words[:end]
+
+
+def _without_head(words: tuple[str, ...]) -> tuple[str, ...]:
+    start = 0
+    while start < len(words) - 1 and words[start] in _TITLES:
+        start += 1
+    return words[start:]
+
+
+def _is_plural(shorter: str, longer: str) -> bool:
+    if len(shorter) < _MIN_PLURAL or shorter.endswith("s"):
+        return False
+    return longer in (f"{shorter}s", f"{shorter}es") or (shorter.endswith("y") and longer == f"{shorter[:-1]}ies")
+
+
+def _is_spelling(one: str, other: str, word_count: int) -> bool:
+    """Whether two words are one word written in two ways: the differences that transcription and typing make."""
+    shorter, longer = sorted((one, other), key=len)
+    if len(shorter) < (_MIN_SPELLED if word_count > 1 else _MIN_SPELLED_ALONE) or shorter[0] != longer[0]:
+        return False
+    return _sounds(shorter) == _sounds(longer) or _is_swap(shorter, longer)
+
+
+def _sounds(word: str) -> str:
+    """Bring a word into a form that does not depend on how its sounds are written."""
+    for written, sound in _SPELLINGS:
+        word = word.replace(written, sound)
+    return "".join(letter for at, letter in enumerate(word) if not at or letter != word[at - 1])
+
+
+def _is_swap(one: str, other: str) -> bool:
+    """Whether two neighbouring letters inside a long word have changed places: that is typed, and nobody's name."""
+    if len(one) != len(other) or len(one) < _MIN_SWAPPED:
+        return False
+    at = next(place for place, letter in enumerate(one) if letter != other[place])
+    return 0 < at < len(one) - 2 and one[:at] + one[at + 1] + one[at] + one[at + 2 :] == other
+
+
+def _unspaced_verdict(first: NameForm, second: NameForm, kind: str) -> tuple[str, float]:
+    """Compare names in which one character tells much."""
+    shorter, longer = sorted((first.letters, second.letters), key=lambda letters: (len(letters), letters))
+    if kind in _COMPANY_TYPES and any(shorter + form == longer for form in _UNSPACED_LEGAL_FORMS):
+        return "legal form", 0.9
+    if len(longer) == len(shorter) + 1 and len(shorter) >= _MIN_TRANSCRIBED and kind in _PERSON_TYPES:
+        at = next((place for place, letter in enumerate(shorter) if letter != longer[place]), len(shorter))
+        if 0 < at < len(shorter) and shorter[at:] == longer[at + 1 :] and longer[at] not in _TELLING:
+            return "transcription", 0.8
+    one, other = set(first.letters), set(second.letters)
+    if (one ^ other) & _TELLING:
+        return "telling character", 0.0
+    return "", 0.0
+
+
+def _may_stand_for(short: NameForm, long: NameForm) -> bool:
+    """Whether a short name may be another's acronym, or the same person's with fewer words."""
+    if short.is_unspaced or long.is_unspaced:
+        return False
+    if len(short.words) == 1 and short.letters == acronym_of(long.words):
+        return True
+    if len(short.words) < 2 or len(long.words) < len(short.words):
+        return False
+    rest = iter(long.words)
+    is_like = all(any(_abbreviates(word, full) for full in rest) for word in short.words)
+    return is_like and short.words[-1] == long.words[-1]
+
+
+def _abbreviates(word: str, full: str) -> bool:
+    return word == full or (len(word) == 1 and full.startswith(word))
+
+
+def acronym_of(words: tuple[str, ...]) -> str:
+    """Make the acronym of a name.
+
+    Args:
+        words: Its words.
+
+    Returns:
+        First letters of its words but small ones; "" if there are fewer than two or more than eight of them.
+    """
+    letters = [word[0] for word in words if word not in _SMALL_WORDS]
+    return "".join(letters) if _MIN_ACRONYM <= len(letters) <= _MAX_ACRONYM else ""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _opposed() -> dict[str, frozenset[str]]:
+    groups = (
+        "north south east west northern southern eastern western northeast northwest southeast southwest central",
+        "upper lower middle",
+        "new old",
+        "men women mens womens boys girls male female",
+        "senior junior sr jr",
+        "great greater little lesser",
+        "early late",
+        "inner outer",
+        "internal external",
+        "first last second third final",
+        "king queen prince princess duke duchess lord lady mr mrs",
+        "spring summer autumn fall winter",
+        "january february march april may june july august september october november december",
+        "monday tuesday wednesday thursday friday saturday sunday",
+        "input output",
+        "indoor outdoor",
+        "domestic international national regional",
+    )
+    found: dict[str, frozenset[str]] = {}
+    for group in groups:
+        words = _words(group)
+        for word in words:
+            found[word] = found.get(word, frozenset()) | (words - {word})
+    return found
+
+
+_SEED_REASON: Final = "similar by the seed's rule"
+_SEED_SHARE: Final = 0.8
+_FEW_CHARACTERS: Final = 4
+_MIN_PLURAL: Final = 4
+_MIN_SPELLED: Final = 5
+_MIN_SPELLED_ALONE: Final = 7
+_MIN_SWAPPED: Final = 7
+_MIN_TRANSCRIBED: Final = 4
+_MAX_REVERSED: Final = 4
+_MIN_ACRONYM: Final = 2
+_MAX_ACRONYM: Final = 8
+_OPPOSED: Final = _opposed()
+_SMALL_WORDS: Final = _words("of the and for in on at to a an de la le du des der die das und et y del di")
+_PERSON_TYPES: Final = frozenset({"person", ""})
+_COMPANY_TYPES: Final = frozenset({"organization", ""})
+_SINGULAR_TYPES: Final = frozenset({"person", "geo", "organization"})
+_LEGAL_FORMS: Final = _words(
+    "inc incorporated corp corporation co company ltd limited llc llp plc gmbh ag sa nv bv spa srl pty kk oy ab as"
+)
+_TITLES: Final = _words(
+    "mr mrs ms miss dr prof professor sir dame saint st president king queen prince princess lord lady general captain"
+    " colonel major admiral senator governor pope bishop cardinal father mother chancellor minister judge"
+)
+_UNSPACED_LEGAL_FORMS: Final = ("公司", "有限公司", "股份有限公司", "有限责任公司", "集团", "集团公司", "株式会社")
+_TELLING: Final = frozenset(
+    "〇零一二三四五六七八九十百千万亿两甲乙丙丁戊己庚辛壬癸东南西北中上下前后左右内外大小新旧老少男女父母子孙正副总分省市县区州国"
+)
+_SPELLINGS: Final = (
+    ("ae", "e"), ("oe", "o"), ("ue", "u"), ("ph", "f"), ("th", "t"), ("ck", "k"), ("c", "k"), ("y", "i"), ("j", "i"),
+    ("z", "s"), ("w", "v"), ("dh", "d"), ("gh", "g"),
+)  # fmt: skip
+"""Ways of writing that two transcriptions of one name differ in, in the order in which they are evened out."""
