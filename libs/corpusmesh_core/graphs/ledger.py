@@ -145,8 +145,8 @@ def unpack_ledger(packed: bytes) -> Ledger:
     try:
         if values["format"] != _FORMAT:
             raise InternalError("ARTEFACT_UNREADABLE", "the ledger of a graph is of another format")
-        numbers = {name: np.frombuffer(values[name], "<i4").astype(np.int32) for name in _NUMBERS}
-        digests = {name: np.frombuffer(values[name], np.uint8).reshape(-1, DIGEST_BYTES) for name in _DIGESTS}
+        columns: dict[str, Any] = {name: np.frombuffer(values[name], "<i4").astype(np.int32) for name in _NUMBERS}
+        columns |= {name: np.frombuffer(values[name], np.uint8).reshape(-1, DIGEST_BYTES) for name in _DIGESTS}
         return Ledger(
             space_id=values["space_id"],
             form=values["form"],
@@ -157,8 +157,7 @@ def unpack_ledger(packed: bytes) -> Ledger:
                 key: ReportEntry(key, ordinal, fingerprint, np.frombuffer(sources, "<i4").astype(np.int32))
                 for key, ordinal, fingerprint, sources in values["reports"]
             },
-            **numbers,
-            **digests,
+            **columns,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InternalError("ARTEFACT_UNREADABLE", "the ledger of a graph cannot be read") from error

@@ -137,8 +137,7 @@ def entity_record(place: RecordPlace, fragment: EntityFragment, vector: NDArray[
         place,
         RecordKind.ENTITY,
         entity_record_id(place.publisher, fragment.key),
-        title=fragment.name,
-        text=f"{fragment.name}\n{statement}" if statement else fragment.name,
+        said=(fragment.name, f"{fragment.name}\n{statement}" if statement else fragment.name),
         keywords=(fragment.name, *fragment.aliases),
         attributes=attributes,
         mentions=fragment.mentions,
@@ -178,8 +177,7 @@ def relation_record(
         place,
         RecordKind.RELATION,
         relation_record_id(place.publisher, fragment.source, fragment.target),
-        title=title,
-        text=statement or title,
+        said=(title, statement or title),
         keywords=fragment.keywords,
         attributes=attributes,
         mentions=fragment.mentions,
@@ -281,13 +279,13 @@ def _record(
     kind: RecordKind,
     record_id: str,
     *,
-    title: str,
-    text: str,
+    said: tuple[str, str],
     keywords: Sequence[str],
     attributes: dict[str, str],
     mentions: Sequence[Mention],
     vector: NDArray[np.float32] | None,
 ) -> Record:
+    title, text = said
     best = sorted(mentions, key=lambda mention: (-mention.weight, mention.position))[:MAX_LINKED_CHUNKS]
     return Record(
         record_id=record_id,
