@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmesh_core.errors import InternalError, InvalidArgumentError
+from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.graphs.corrections import (
     Correction,
     Corrections,
@@ -237,6 +237,9 @@ def test_a_correction_that_says_nothing_sensible_is_refused_with_its_field(
     assert (refused.value.reason, refused.value.field) == ("GRAPH_CORRECTION_INVALID", field)
 
 
-def test_an_artefact_of_another_format_is_refused() -> None:
-    with pytest.raises(InternalError):
-        unpack_corrections(b"nothing")
+@pytest.mark.parametrize(
+    "artefact", [b"", b"nothing", b"[]", b'{"format": 2}', b'{"format": 1, "items": [1]}', b"\xff"]
+)
+def test_an_artefact_that_is_none_is_refused(artefact: bytes) -> None:
+    with pytest.raises(InvalidArgumentError):
+        unpack_corrections(artefact)

@@ -6,12 +6,12 @@ how. What is corrected is part of the knowledge base, not of a document: a name 
 everyone who may see a document that speaks of the entity.
 """
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from corpusmesh_core.artefacts.codec import pack, unpack
-from corpusmesh_core.errors import InternalError, InvalidArgumentError
+from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.graphs.keys import MAX_NAME_CHARACTERS, entity_key, key_text
 
 MAX_KEYS: Final = 1000
@@ -290,15 +290,12 @@ def pack_corrections(corrections: Corrections) -> bytes:
         raise InvalidArgumentError(
             "GRAPH_CORRECTION_LIMIT", f"a knowledge base has at most {MAX_CORRECTIONS:,} corrections of its graph"
         )
-    return pack(
-        {
-            "format": FORMAT,
-            "items": [correction_to_plain(item) for item in corrections.items],
-            "versions": {
-                document_id: sorted(corrections.versions[document_id]) for document_id in sorted(corrections.versions)
-            },
-        }
-    )
+    plain = {
+        "format": FORMAT,
+        "items": [correction_to_plain(item) for item in corrections.items],
+        "versions": {document_id: sorted(ordinals) for document_id, ordinals in corrections.versions.items()},
+    }
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")
 
 
 def unpack_corrections(artefact: bytes) -> Corrections:
@@ -311,18 +308,18 @@ def unpack_corrections(artefact: bytes) -> Corrections:
         Equal corrections.
 
     Raises:
-        InternalError: ARTEFACT_UNREADABLE if it is no such thing.
+        InvalidArgumentError: GRAPH_CORRECTION_INVALID if it is no such thing.
     """
-    plain = unpack(artefact)
     try:
+        plain = json.loads(artefact)
         if plain["format"] != FORMAT:
-            raise InternalError("ARTEFACT_UNREADABLE", "corrections of a graph are of another format")
+            raise _invalid("format", "corrections of a graph are of another format")
         return Corrections(
             items=tuple(correction_from_plain(item) for item in plain["items"]),
             versions={document_id: tuple(ordinals) for document_id, ordinals in plain["versions"].items()},
         )
-    except (KeyError, TypeError, AttributeError, InvalidArgumentError) as error:
-        raise InternalError("ARTEFACT_UNREADABLE", "corrections of a graph cannot be read") from error
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise _invalid("format", "corrections of a graph cannot be read") from error
 
 
 def _invalid(name: str, message: str) -> InvalidArgumentError:

@@ -134,24 +134,40 @@ def _is_reversed(first: NameForm, second: NameForm) -> bool:
 def _without_form(first: NameForm, second: NameForm, kind: str) -> str | None:
     """Whether names are one but for a company's legal form or a person's title."""
     if kind in _COMPANY_TYPES:
-        bare = _without_tail(first.words), _without_tail(second.words)
+        bare = without_tail(first.words), without_tail(second.words)
         if bare[0] == bare[1] and (len(bare[0]) > 1 or kind or bare != (first.words, second.words)):
             return "legal form"
     if kind in _PERSON_TYPES:
-        bare = _without_head(first.words), _without_head(second.words)
+        bare = without_head(first.words), without_head(second.words)
         if bare[0] == bare[1] and len(bare[0]) > 1:
             return "title of a person"
     return None
 
 
-def _without_tail(words: tuple[str, ...]) -> tuple[str, ...]:
+def without_tail(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Take a company's legal form off a name.
+
+    Args:
+        words: Its words.
+
+    Returns:
+        Those that are left, one at least.
+    """
     end = len(words)
     while end > 1 and words[end - 1] in _LEGAL_FORMS:
         end -= 1
     return words[:end]
 
 
-def _without_head(words: tuple[str, ...]) -> tuple[str, ...]:
+def without_head(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Take a person's titles off a name.
+
+    Args:
+        words: Its words.
+
+    Returns:
+        Those that are left, one at least.
+    """
     start = 0
     while start < len(words) - 1 and words[start] in _TITLES:
         start += 1
@@ -169,11 +185,18 @@ def _is_spelling(one: str, other: str, word_count: int) -> bool:
     shorter, longer = sorted((one, other), key=len)
     if len(shorter) < (_MIN_SPELLED if word_count > 1 else _MIN_SPELLED_ALONE) or shorter[0] != longer[0]:
         return False
-    return _sounds(shorter) == _sounds(longer) or _is_swap(shorter, longer)
+    return sounds(shorter) == sounds(longer) or _is_swap(shorter, longer)
 
 
-def _sounds(word: str) -> str:
-    """Bring a word into a form that does not depend on how its sounds are written."""
+def sounds(word: str) -> str:
+    """Bring a word into a form that does not depend on how its sounds are written.
+
+    Args:
+        word: A word, or several.
+
+    Returns:
+        The form: equal for two transcriptions of a name, not to be read.
+    """
     for written, sound in _SPELLINGS:
         word = word.replace(written, sound)
     return "".join(letter for at, letter in enumerate(word) if not at or letter != word[at - 1])

@@ -4,6 +4,7 @@ A pair that is dropped leaves the graph as it was before. Who joins names joins 
 names that this caller may see; so nothing leaks through a name that is hidden.
 """
 
+import json
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,8 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusmesh_core.artefacts.codec import pack, unpack
-from corpusmesh_core.errors import InternalError
+from corpusmesh_core.graphs.columns import invalid, open_columns, pack_columns
 from corpusmesh_core.graphs.keys import pair_of
 from corpusmesh_core.graphs.name_rules import SimilarityRule, is_similar
 from corpusmesh_core.graphs.names import NamedEntity
@@ -230,16 +230,15 @@ def pack_pairs(pairs: Collection[ResolvedPair]) -> bytes:
     ordered = sorted(pairs)
     reasons = sorted({pair.reason for pair in ordered})
     place = {reason: number for number, reason in enumerate(reasons)}
-    return pack(
-        {
-            "format": FORMAT,
-            "reasons": reasons,
-            "keys": np.array([(pair.a, pair.b) for pair in ordered], dtype="<u8").tobytes(),
-            "reason": np.array([place[pair.reason] for pair in ordered], dtype="<u2").tobytes(),
-            "score": np.array([pair.score for pair in ordered], dtype="<f8").tobytes(),
-            "method": bytes(_METHODS.index(pair.method) for pair in ordered),
-        }
-    )
+    told = json.dumps(reasons).encode()
+    columns: dict[str, NDArray[Any]] = {
+        "keys": np.array([(pair.a, pair.b) for pair in ordered], np.uint64).reshape(-1),
+        "reason": np.array([place[pair.reason] for pair in ordered], np.uint16),
+        "score": np.array([pair.score for pair in ordered], np.float64),
+        "method": np.array([_METHODS.index(pair.method) for pair in ordered], np.uint8),
+        "reasons": np.frombuffer(told, np.uint8),
+    }
+    return pack_columns(_MAGIC, FORMAT, _LAYOUT, columns)
 
 
 def unpack_pairs(artefact: bytes) -> tuple[ResolvedPair, ...]:
@@ -252,21 +251,23 @@ def unpack_pairs(artefact: bytes) -> tuple[ResolvedPair, ...]:
         Equal pairs, ascending.
 
     Raises:
-        InternalError: ARTEFACT_UNREADABLE if it is no such thing.
+        InvalidArgumentError: GRAPH_FILE_INVALID if it is no such thing.
     """
-    plain: dict[str, Any] = unpack(artefact)
+    columns = open_columns(_MAGIC, FORMAT, _LAYOUT, artefact)
     try:
-        if plain["format"] != FORMAT:
-            raise InternalError("ARTEFACT_UNREADABLE", "a resolution is of another format")
-        keys = np.frombuffer(plain["keys"], dtype="<u8").reshape(-1, 2).tolist()
-        reason = np.frombuffer(plain["reason"], dtype="<u2").tolist()
-        score = np.frombuffer(plain["score"], dtype="<f8").tolist()
+        reasons = json.loads(columns["reasons"].tobytes())
         return tuple(
-            ResolvedPair(a, b, plain["reasons"][why], sure, _METHODS[how])
-            for (a, b), why, sure, how in zip(keys, reason, score, plain["method"], strict=True)
+            ResolvedPair(a, b, reasons[why], sure, _METHODS[how])
+            for (a, b), why, sure, how in zip(
+                columns["keys"].reshape(-1, 2).tolist(),
+                columns["reason"].tolist(),
+                columns["score"].tolist(),
+                columns["method"].tolist(),
+                strict=True,
+            )
         )
-    except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise InternalError("ARTEFACT_UNREADABLE", "a resolution cannot be read") from error
+    except (ValueError, IndexError) as error:
+        raise invalid("its pairs do not fit together") from error
 
 
 class _Forest:
@@ -301,5 +302,7 @@ class _Forest:
         return key
 
 
+_MAGIC: Final = b"CMGPAIRS"
+_LAYOUT: Final = (("keys", "<u8"), ("reason", "<u2"), ("score", "<f8"), ("method", "u1"), ("reasons", "u1"))
 _METHODS: Final = tuple(ResolutionMethod)
 _MODEL_SCORE: Final = 0.9
