@@ -32,6 +32,7 @@ class Evidence:
         terms: Fine terms of `text` in order, where they are known already; else it is analysed when they are needed.
         is_cut: Whether `text` was shortened to fit the budget.
         is_summary: Whether it is a summary of several passages, which may be of several documents.
+        is_table: Whether it is a table, whose lines are no sentences that could be quoted.
     """
 
     record_id: str
@@ -49,6 +50,7 @@ class Evidence:
     terms: tuple[str, ...] = ()
     is_cut: bool = False
     is_summary: bool = False
+    is_table: bool = False
 
 
 def select_evidence(

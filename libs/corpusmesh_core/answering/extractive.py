@@ -106,12 +106,14 @@ def candidate_sentences(evidence: Sequence[Evidence], *, max_count: int = 400) -
         max_count: Where to stop.
 
     Returns:
-        Sentences in the order of the evidence. Headings, questions and fragments are left out, unless there is nothing
-        else.
+        Sentences in the order of the evidence; none of tables. Headings, questions and fragments are left out, unless
+        there is nothing else.
     """
     whole: list[CandidateSentence] = []
     rest: list[CandidateSentence] = []
     for position, piece in enumerate(evidence):
+        if piece.is_table:
+            continue
         headings = {heading.strip() for heading in piece.heading_path}
         for span in split_sentences(piece.text):
             text = piece.text[span.start : span.end]

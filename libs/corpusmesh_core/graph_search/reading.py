@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from corpusmesh_core.graphs.keys import canonical_name, entity_key
 from corpusmesh_core.graphs.view import UNKNOWN, GraphView
 
 
@@ -99,6 +100,29 @@ def passages_of_relation(view: GraphView, relation: int, most: int) -> tuple[str
         Ids of chunks, the strongest first.
     """
     return _strongest_columns(view, view.relation_passages, relation, most)
+
+
+def named_entities(view: GraphView, names: Sequence[str]) -> dict[int, str]:
+    """Find the entities that some names are names of.
+
+    Args:
+        view: The graph.
+        names: Names, of a question all rows of its words; longer ones before those inside of them.
+
+    Returns:
+        The name by place of the entity, in the order of the names; without what stands inside of a longer name that
+        was found.
+    """
+    found: dict[int, str] = {}
+    held: list[str] = []
+    for name, place in zip(names, view.find([entity_key(name) for name in names]).tolist(), strict=True):
+        canonical = f" {canonical_name(name)} " if place != UNKNOWN else ""
+        inner = canonical if canonical.isascii() else canonical.strip()
+        if not canonical or any(inner in longer for longer in held):
+            continue
+        held.append(canonical)
+        found.setdefault(place, name)
+    return found
 
 
 def found_entities(view: GraphView, keys: Sequence[int]) -> list[int]:

@@ -9,8 +9,9 @@ GRAPH_SEARCH_RELATIONS_V1: Final = StepPrompt(
     task="""\
 Numbered relations of a graph of entities are given. A question may need several of them, each one leading to the \
 next: who is meant first, then who stands next to that one, then what is asked of it. Think step by step in \
-"reasoning", in a few sentences, which relations lead from the question to its answer. Then give the numbers of those \
-relations, the most useful first, at most {count}; only numbers that are given. Where none helps, give an empty list.""",
+"reasoning", in a few sentences, which relations lead from question to answer. Then give the numbers of those \
+relations, the most useful first, at most {count}; only numbers that are given. Where none helps, \
+give an empty list.""",
     form='{"reasoning": "The question is about the capital of the country where Ada was born; relation 4 names the '
     'country, relation 9 its capital.", "relations": [9, 4]}',
     max_token_count=500,

@@ -83,9 +83,11 @@ class RetrievalPlan:
         check_range("page_size", self.page_size, 1, MAX_PAGE_SIZE)
         if not self.kinds:
             raise InvalidArgumentError("PLAN_INVALID", "kinds must name at least one kind of record", field="kinds")
-        if RecordKind.WEB_PAGE in self.kinds:
+        if not {RecordKind.WEB_PAGE, RecordKind.GRAPH_TABLE}.isdisjoint(self.kinds):
             raise InvalidArgumentError(
-                "PLAN_INVALID", "kinds takes kinds of records of the index; use correction.web", field="kinds"
+                "PLAN_INVALID",
+                "kinds takes kinds of records of the index; use correction.web and graph.mode",
+                field="kinds",
             )
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.answering.step_answers import Sufficiency
+from corpusmesh_core.graph_search.keywords import GraphKeywords
 from corpusmesh_core.graph_search.steps import GraphStep
 from corpusmesh_core.ports.index import Candidates
 from corpusmesh_core.query import QueryVariant, RetrievalPlan
@@ -148,7 +149,11 @@ class SearchOutcome:
         rank_features: What tags, page rank and the like add, by record id.
         ranked: All candidates, the kept ones first, best first.
         tree_path: Nodes of trees that were looked at, in the order in which they were.
+        probes: Texts that a later stage looks up in graphs: they are embedded in the call that embeds the question.
+        probe_vectors: Their vectors; a text without one has none.
+        graph_keywords: What the question is looked up by in graphs; None where no mode asked for it.
         graph_path: What of graphs was looked at, in the order in which it was.
+        graph_tables: What a graph says as one text for each knowledge base, to be put before all other hits.
         leaves: For hits that are made of chunks (nodes of trees, entities, relations, reports, tables of those): chunks
             that they stand for, best first, by record id of the hit.
         compressed: Shortened text of evidence, by record id.
@@ -175,7 +180,11 @@ class SearchOutcome:
     rank_features: dict[str, float] = field(default_factory=dict)
     ranked: tuple[RankedCandidate, ...] = ()
     tree_path: list[TreeStep] = field(default_factory=list)
+    probes: tuple[str, ...] = ()
+    probe_vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    graph_keywords: GraphKeywords | None = None
     graph_path: list[GraphStep] = field(default_factory=list)
+    graph_tables: list[RankedCandidate] = field(default_factory=list)
     leaves: dict[str, tuple[Record, ...]] = field(default_factory=dict)
     compressed: dict[str, str] = field(default_factory=dict)
     sufficiency: Sufficiency | None = None

@@ -86,8 +86,12 @@ class Searcher:
         del outcome.variants[MAX_VARIANTS:]
         outcome.found, outcome.derived, outcome.variant_vectors = [], [], []
         with timed_stage(outcome, "embed"):
-            vectors = await self._recaller.embed(call, outcome, outcome.variants)
+            probes = [QueryVariant(text, VariantOrigin.QUESTION) for text in outcome.probes]
+            embedded = await self._recaller.embed(call, outcome, [*outcome.variants, *probes])
+            vectors = embedded[: len(outcome.variants)]
             outcome.query_vector = vectors[0]
+            of_probes = zip(outcome.probes, embedded[len(vectors) :], strict=True)
+            outcome.probe_vectors = {text: vector for text, vector in of_probes if vector is not None}
         with timed_stage(outcome, "recall"):
             await self._recaller.recall(call, outcome, outcome.variants, vectors)
         await run_stages(self._stages.features, call, outcome)

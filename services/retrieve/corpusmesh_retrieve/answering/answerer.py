@@ -96,11 +96,10 @@ class Answerer:
         """
         if is_small_talk(outcome.request.query):
             return AnswerResult()
-        ranked = evidence_of(outcome, max_count=options.evidence_count)
+        most_tokens = options.max_evidence_tokens
+        ranked = evidence_of(outcome, max_count=options.evidence_count, max_token_count=most_tokens)
         most = options.max_per_source or outcome.plan.assembly.max_per_document or None
-        selected = (
-            select_evidence(ranked, max_token_count=options.max_evidence_tokens, max_per_source=most) if ranked else ()
-        )
+        selected = select_evidence(ranked, max_token_count=most_tokens, max_per_source=most) if ranked else ()
         return AnswerResult(evidence=label_evidence(selected, rng=self._make_rng(), question=question))
 
     async def write(

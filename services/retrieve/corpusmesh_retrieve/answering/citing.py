@@ -1,12 +1,12 @@
-"""Citations as the contract tells them: what a marker refers to, and for a summary the places that bear it out."""
+"""Citations as the contract tells them: what a marker refers to; of what is made of chunks, the places behind it."""
 
 import asyncio
 from collections.abc import Sequence
 
 from corpusmesh.retrieve.v1 import answer_service_pb2 as pb
 from corpusmesh_core.citation import CitableText, supporting_leaves
+from corpusmesh_core.graph_search.records import stands_for_chunks
 from corpusmesh_core.records import Record
-from corpusmesh_core.tree_search import is_node
 from corpusmesh_retrieve.answering.values import AnswerResult
 from corpusmesh_retrieve.convert import hit_to_wire, leaf_to_wire
 from corpusmesh_retrieve.outcome import SearchOutcome
@@ -32,7 +32,7 @@ def citations_to_wire(
     for label in labels:
         hit = hits[records[label]]
         leaves = outcome.leaves.get(records[label], ())
-        places = places_of(label, hit.candidate.record, leaves, result) if resolved and is_node(hit) else []
+        places = places_of(label, hit.candidate.record, leaves, result) if resolved and stands_for_chunks(hit) else []
         wire = hit_to_wire(hit, leaves)
         if places:
             # Those that bear it out first: who looks at the leaves alone opens the right place too.

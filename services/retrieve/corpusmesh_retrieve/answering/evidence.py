@@ -1,25 +1,50 @@
 """From the hits of a search to the evidence of an answer."""
 
+from dataclasses import replace
+from typing import Final
 from urllib.parse import urlsplit
 
 from corpusmesh_core.answering import Evidence
+from corpusmesh_core.graph_search.records import is_table
+from corpusmesh_core.graph_search.tables import cut_table
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_core.token_estimate import estimate_tokens
 from corpusmesh_core.tree_search import node_title
 from corpusmesh_retrieve.outcome import SearchOutcome
 
+_SUMMARIES: Final = frozenset(
+    {RecordKind.TREE_NODE, RecordKind.COMMUNITY_REPORT, RecordKind.DESCRIPTION, RecordKind.GRAPH_TABLE}
+)
+_TABLE_SHARE: Final = 14 / 30
+"""Of the tokens of all evidence: what LightRAG gives entities and relations of its 30,000."""
 
-def evidence_of(outcome: SearchOutcome, *, max_count: int) -> list[Evidence]:
+
+def evidence_of(outcome: SearchOutcome, *, max_count: int, max_token_count: int | None = None) -> list[Evidence]:
     """Read the best hits as evidence.
 
     Args:
         outcome: What the search found; the text of a hit that was compressed is the shortened one.
         max_count: Most pieces.
+        max_token_count: Tokens that all evidence may have; None for no bound. Of a table no more than a share of it is
+            taken, so that passages have room beside it.
 
     Returns:
         Evidence without labels, best first.
     """
-    return [_piece(item, outcome) for item in outcome.kept[:max_count]]
+    pieces = [_piece(item, outcome) for item in outcome.kept[:max_count]]
+    if max_token_count is None:
+        return pieces
+    tables = sum(piece.is_table for piece in pieces)
+    room = round(max_token_count * _TABLE_SHARE / max(1, tables))
+    return [_shortened(piece, room) if piece.is_table else piece for piece in pieces]
+
+
+def _shortened(table: Evidence, max_token_count: int) -> Evidence:
+    text = cut_table(table.text, max_token_count)
+    if text == table.text:
+        return table
+    return replace(table, text=text, token_count=estimate_tokens(text), terms=(), is_cut=True)
 
 
 def _piece(item: RankedCandidate, outcome: SearchOutcome) -> Evidence:
@@ -42,7 +67,8 @@ def _piece(item: RankedCandidate, outcome: SearchOutcome) -> Evidence:
         score=item.similarity,
         cosine=item.explanation.vector.raw,
         url=url,
-        is_summary=record.kind is RecordKind.TREE_NODE,
+        is_summary=record.kind in _SUMMARIES,
+        is_table=is_table(record),
         # What stands in the index is analysed already; what was joined or shortened since is not.
         terms=tuple(item.candidate.content_terms.split()) if is_indexed else (),
     )

@@ -1,13 +1,14 @@
-"""Stage that reads which chunks the nodes among the hits stand for, so that every node leads to places in originals."""
+"""Stage that reads which chunks summaries and parts of graphs stand for: every hit leads to places in originals."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from corpusmesh_core.graph_search.records import chunk_links, stands_for_chunks
 from corpusmesh_core.ports.index import MAX_REQUESTS, MAX_WINDOW, Candidates, RecallRequest, RecordIndex
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.text import analyze_query
-from corpusmesh_core.tree_search import children_of, is_node
+from corpusmesh_core.tree_search import children_of
 from corpusmesh_core.visibility import build_filter
 from corpusmesh_retrieve.assembling.reading import RecordReader, space_of
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
@@ -26,7 +27,7 @@ _SHARE_OF_DEADLINE = 0.3
 
 
 class LeafStage:
-    """Reads the chunks of the nodes of one page of hits; the last stage."""
+    """Reads the chunks of the nodes, entities, relations, reports and tables of one page of hits; the last stage."""
 
     name = "leaves"
 
@@ -41,11 +42,11 @@ class LeafStage:
 
     def is_wanted(self, outcome: SearchOutcome) -> bool:
         """See `Stage`."""
-        return any(map(is_node, _page(outcome)))
+        return any(map(stands_for_chunks, _page(outcome)))
 
     async def run(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
         """Read the chunks that the words of each node stand in most; see `Stage`."""
-        nodes = [item for item in _page(outcome) if is_node(item)]
+        nodes = [item for item in _page(outcome) if stands_for_chunks(item)]
         links = await self._links(call, outcome, nodes)
         for view in outcome.views:
             own = [item.candidate.record for item in nodes if space_of(outcome, item.candidate.record) == view.space_id]
@@ -90,9 +91,9 @@ class LeafStage:
         self, call: CallContext, outcome: SearchOutcome, nodes: Sequence[RankedCandidate]
     ) -> dict[str, list[str]]:
         """Name the chunks beneath each node; those of too many to name are those of what stands beneath them."""
-        links = {item.candidate.record.record_id: list(item.candidate.record.links) for item in nodes}
+        links = {item.candidate.record.record_id: list(chunk_links(item.candidate.record)) for item in nodes}
         records = {item.candidate.record.record_id: item.candidate.record for item in nodes}
-        waiting = {name: children_of(record) for name, record in records.items() if not record.links}
+        waiting = {name: children_of(record) for name, record in records.items() if not links[name]}
         for _ in range(_MAX_STEPS_DOWN):
             if not waiting:
                 break
