@@ -1,6 +1,6 @@
 """Builds of one kind: their rows, the ordinals of their parts, and the runs that make them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyroaring import BitMap
 
@@ -343,6 +343,30 @@ class PostgresBuildStore:
                 self._kind.name,
             )
         return found or {}
+
+    async def versions_of(
+        self, tenant_id: str, knowledge_base_id: str, document_ids: Collection[str]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """See `BuildStore`.
+
+        Args:
+            tenant_id: Tenant.
+            knowledge_base_id: Knowledge base.
+            document_ids: Documents.
+
+        Returns:
+            Ordinals by document; unknown documents are missing.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            rows = await connection.fetch(
+                "SELECT document_id, array_agg(ordinal ORDER BY ordinal) AS ordinals FROM corpusmesh.versions"
+                " WHERE tenant_id = $1 AND knowledge_base_id = $2 AND document_id = ANY ($3) AND state <> 'purged'"
+                " GROUP BY 1",
+                tenant_id,
+                knowledge_base_id,
+                list(document_ids),
+            )
+        return {row["document_id"]: tuple(row["ordinals"]) for row in rows}
 
     async def _read(self, connection: Connection, tenant_id: str, knowledge_base_id: str) -> BuildRow | None:
         row = await read_build(connection, tenant_id, knowledge_base_id=knowledge_base_id, kind=self._kind.name)

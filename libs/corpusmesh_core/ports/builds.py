@@ -1,6 +1,6 @@
 """Port of builds: trees and graphs of knowledge bases; an ordinal of its own publishes each part (ADR-0012)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -219,4 +219,10 @@ class BuildStore(Protocol):
         Returns:
             Keys; none where nothing is published.
         """
+        ...
+
+    async def versions_of(
+        self, tenant_id: str, knowledge_base_id: str, document_ids: Collection[str]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Read the ordinals of all versions of documents that are not deleted, ascending; for a worker."""
         ...
