@@ -7,7 +7,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -25,6 +24,7 @@ from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.stack import Stack, StackEndpoints, StackSettings, install_opensearch
 from corpusmesh_client import CorpusMeshClient, UploadItem
 from corpusmesh_core.ports.index import RecordSelection
+from tests.support.warm_start import WarmProcess, WarmStart
 
 _READY_SECONDS = 120.0
 SINGLE = {"mesh": ("all", "both")}
@@ -43,6 +43,9 @@ IMPATIENT = {
     "CORPUSMESH_INGEST__PURGE_VERIFY_DELAY_SECONDS": "2",
     "CORPUSMESH_INGEST__HOUSEKEEPER__SWEEP_SECONDS": "1",
     "CORPUSMESH_INGEST__WORKER__HEARTBEAT_SECONDS": "0.5",
+    # A worker that is told to end waits for its last question to the broker.
+    "CORPUSMESH_INGEST__WORKER__POLL_SECONDS": "0.5",
+    "CORPUSMESH_RAPTOR__WORKER__POLL_SECONDS": "0.5",
     "CORPUSMESH_LOG__LEVEL": "info",
 }
 
@@ -64,13 +67,15 @@ class MeshHarness:
         self.layout = dict(layout)
         self.environment = {**IMPATIENT, **environment}
         self.stack = Stack(StackSettings(data_directory=data))
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, WarmProcess] = {}
         self.settings: MeshSettings
         self.endpoints: StackEndpoints
         self.platform_key = ""
         self._ports: dict[str, int] = {}
+        self._warm_start: WarmStart
 
     async def start(self) -> None:
+        self._warm_start = WarmStart()
         await asyncio.to_thread(install_opensearch)
         self.endpoints = await self.stack.start()
         self.settings, self.config = write_local_config(self.data, MeshSettings(), self.endpoints)
@@ -103,36 +108,22 @@ class MeshHarness:
         for process in self.processes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(process.wait, 30)
-            if process.poll() is None:
-                process.kill()
+            process.kill()
+        await asyncio.to_thread(self._warm_start.close)
         await self.stack.stop()
 
     def spawn(self, name: str, environment: Mapping[str, str] | None = None, *, like: str | None = None) -> None:
         """Start a process of the layout; `like` starts another one of the same kind."""
         service, role = self.layout[like or name]
-        log = (self.data / "logs" / f"{name}.log").open("ab")
-        self.processes[name] = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "corpusmesh_app",
-                "serve",
-                service,
-                "--role",
-                role,
-                "--config",
-                str(self.config),
-            ],
-            env={
+        self.processes[name] = self._warm_start.spawn(
+            ["serve", service, "--role", role, "--config", str(self.config)],
+            {
                 **os.environ,
                 **self.environment,
                 "CORPUSMESH_OPERATIONS__LISTEN_PORT": str(self._ports[name]),
                 **(environment or {}),
             },
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+            self.data / "logs" / f"{name}.log",
         )
 
     async def ready(self, name: str) -> None:
