@@ -1,0 +1,106 @@
+"""Which graphs a request searches, as its caller may see them."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from corpusmesh_core.graphs.settings import GraphSettings, GraphVectors
+from corpusmesh_core.graphs.view import GraphView
+from corpusmesh_core.query import GraphMode, RetrievalPlan
+from corpusmesh_core.records import RecordKind
+from corpusmesh_core.visibility import Visibility
+from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
+from corpusmesh_runtime.context import CallContext
+
+_SHARE_OF_DEADLINE: Final = 0.4
+_MAX_SECONDS: Final = 10.0
+
+
+class GraphViews(Protocol):
+    """What a search needs of a `GraphReader`."""
+
+    async def view(
+        self, tenant_id: str, knowledge_base_id: str, visibility: Visibility, *, timeout_seconds: float
+    ) -> GraphView | None:
+        """Give the graph of a knowledge base as a caller may see it; None where there is none.
+
+        Args:
+            tenant_id: The tenant.
+            knowledge_base_id: The knowledge base.
+            visibility: What the caller may see.
+            timeout_seconds: Deadline.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One graph that is searched.
+
+    Attributes:
+        space: What the request may see of the space that it is in.
+        knowledge_base_id: Its knowledge base.
+        view: The graph.
+        vectors: What of it has vectors.
+    """
+
+    space: SpaceView
+    knowledge_base_id: str
+    view: GraphView
+    vectors: GraphVectors
+
+    def has_vectors_of(self, kind: RecordKind) -> bool:
+        """Tell whether records of a kind have vectors.
+
+        Args:
+            kind: The kind.
+
+        Returns:
+            Whether they may be compared with that of a text.
+        """
+        if self.vectors is GraphVectors.ENTITIES:
+            return kind is RecordKind.ENTITY
+        return self.vectors is GraphVectors.ALL
+
+
+def searches_graphs(plan: RetrievalPlan) -> bool:
+    """Tell whether a plan lets graphs take part, where there are any.
+
+    Args:
+        plan: The plan.
+
+    Returns:
+        False where chunks do not compete: then there is nothing that a graph could lead to.
+    """
+    return plan.graph.mode is not GraphMode.OFF and RecordKind.CHUNK in plan.kinds
+
+
+async def open_graphs(views: GraphViews, call: CallContext, outcome: SearchOutcome) -> tuple[Graph, ...]:
+    """Open the graphs of the knowledge bases that are searched.
+
+    Args:
+        views: Gives them.
+        call: The call; its deadline bounds the opening.
+        outcome: The search; what it may see decides what the graphs hold.
+
+    Returns:
+        Those that hold something that may be seen, in the order of the knowledge bases.
+
+    Raises:
+        UnavailableError: If a graph cannot be read.
+        DeadlineExceededError: If it takes too long.
+    """
+    configs = {item.knowledge_base_id: item.config for item in outcome.inputs}
+    wanted = [(space, name) for space in outcome.views for name in space.graph_knowledge_base_ids]
+    seconds = min(_MAX_SECONDS, call.remaining_seconds() * _SHARE_OF_DEADLINE)
+    opened = await asyncio.gather(
+        *(
+            views.view(call.identity.tenant_id, name, space.visibility, timeout_seconds=seconds)
+            for space, name in wanted
+        )
+    )
+    return tuple(
+        Graph(space, name, view, GraphSettings.of(configs.get(name, {})).effective_vectors)
+        for (space, name), view in zip(wanted, opened, strict=True)
+        if view is not None and len(view.entity_keys)
+    )
