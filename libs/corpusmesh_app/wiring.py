@@ -360,7 +360,8 @@ def _broker_settings(settings: MeshSettings) -> BrokerSettings:
     password = ""
     if section.password_file is not None:
         password = read_secret(section.password_file, setting="nats.password_file")
-    return BrokerSettings(url=url_with_password(section.url, password))
+    # Work that a process had fetched and not yet claimed when it died comes back as soon as what it had claimed.
+    return BrokerSettings(url=url_with_password(section.url, password), ack_wait_seconds=settings.ingest.lease_seconds)
 
 
 def _log_broker_event(event: str) -> None:
