@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= .corpusmesh
+# Tests start many processes: without bytecode each of them compiles everything again, which takes longer than its work.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup proto proto-baseline fmt lint types test unit integration e2e demo eval eval-trees bench bench-parsing bench-trees fuzz soak lock wheel clean
 
