@@ -1,6 +1,8 @@
 """What a mesh asks, out of its configuration: its models, and the web."""
 
 import random
+from functools import lru_cache
+from pathlib import Path
 
 from corpusmesh_adapters.chat import OpenAIChatModel, OpenAIChatSettings
 from corpusmesh_adapters.models.manifest import TOKENIZER_FILE, read_manifest
@@ -118,14 +120,18 @@ def embedding_tokenizer(settings: MeshSettings) -> ModelTokenizer:
         settings: The configuration.
 
     Returns:
-        The tokenizer.
+        The tokenizer; services of one process share it, for loading it takes more than a processor second.
 
     Raises:
         FailedPreconditionError: If the model is not installed.
     """
     section = settings.embed
     name = section.model if section.backend is BackendKind.ONNX else section.openai.tokenizer_model
-    directory = model_directory(name)
+    return _tokenizer_of(model_directory(name))
+
+
+@lru_cache(maxsize=2)
+def _tokenizer_of(directory: Path) -> ModelTokenizer:
     return ModelTokenizer(directory / TOKENIZER_FILE, fold_traditional=read_manifest(directory).fold_traditional)
 
 

@@ -177,8 +177,13 @@ def main() -> None:
     """Import what services need, and start them; a child goes on as `corpusmesh`."""
     import corpusmesh_app.cli.app
     import corpusmesh_app.serving  # noqa: F401 - imported for the children
+    from corpusmesh_app.backends import embedding_tokenizer
     from corpusmesh_app.cli import main as corpusmesh
+    from corpusmesh_app.settings import MeshSettings
 
+    # Without threads, which a fork would lack; children choose for themselves again.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    embedding_tokenizer(MeshSettings())
     arguments = _serve(socket.socket(fileno=int(sys.argv[1])))
     if arguments is None:
         return
