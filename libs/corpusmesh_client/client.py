@@ -15,6 +15,7 @@ from corpusmesh_client.chunks import ChunkCalls
 from corpusmesh_client.conversations import ConversationCalls
 from corpusmesh_client.documents import DocumentCalls
 from corpusmesh_client.evaluation import EvaluationCalls
+from corpusmesh_client.graphs import GraphCalls
 from corpusmesh_client.knowledge_bases import KnowledgeBaseCalls
 from corpusmesh_client.ledger import LedgerCalls
 from corpusmesh_client.research import ResearchCalls
@@ -49,6 +50,7 @@ class CorpusMeshClient:
         evaluation: Calls on golden sets and evaluations.
         ledger: Calls on recorded searches.
         trees: Calls on trees over chunks.
+        graphs: Calls on graphs of entities and relations.
         vocabulary: Calls on the tenant's own words.
         admin: Calls on tenants, users and keys.
     """
@@ -92,6 +94,7 @@ class CorpusMeshClient:
         self.evaluation = EvaluationCalls(self._caller)
         self.ledger = LedgerCalls(self._caller)
         self.trees = TreeCalls(self._caller)
+        self.graphs = GraphCalls(self._caller)
         self.vocabulary = VocabularyCalls(self._caller)
         self.admin = AdminCalls(self._caller)
 

@@ -54,7 +54,7 @@ UPSTREAM_SERVICES: Mapping[str, tuple[str, ...]] = {
         "corpusmesh.ingest.v1.SourceService",
     ),
     "raptor": ("corpusmesh.raptor.v1.TreeService",),
-    "graph": ("corpusmesh.graph.v1.GraphService",),
+    "graph": ("corpusmesh.graph.v1.GraphService", "corpusmesh.graph.v1.GraphInputService"),
     "retrieve": (
         "corpusmesh.retrieve.v1.RetrievalService",
         "corpusmesh.retrieve.v1.AnswerService",
