@@ -29,6 +29,7 @@ from corpusmesh_app.wiring import (
     Adapters,
     database_settings,
     gateway_stores,
+    graph_reads,
     graph_stores,
     identity_signer,
     make_rng,
@@ -228,7 +229,7 @@ class Process:
         tokenizer = await asyncio.to_thread(embedding_tokenizer, settings)
         tools = GraphTools(counter=tokenizer, chat=chat_model(settings), events=adapters.broker)
         if serves:
-            service = GraphService(settings.graph, stores, tools, signer)
+            service = GraphService(settings.graph, stores, tools, graph_reads(adapters, stores), signer)
             await stack.enter_async_context(service)
             self._readiness.append(service.readiness)
         if self._role != "server":

@@ -46,6 +46,7 @@ from corpusmesh_adapters.postgres import (
     WorkLimits,
 )
 from corpusmesh_adapters.s3 import S3ObjectStore, S3Settings
+from corpusmesh_app.graph_views import PlainGraphViews
 from corpusmesh_app.settings import MeshSettings, require_setting
 from corpusmesh_core.ports.builds import DATASET_GRAPH, DATASET_TREE
 from corpusmesh_core.ports.conversations import ConversationStore
@@ -54,7 +55,7 @@ from corpusmesh_core.ports.retrievals import RetrievalStore
 from corpusmesh_core.ports.vocabulary import VocabularyStore
 from corpusmesh_embed.module import EMBED_SERVICE_NAMES
 from corpusmesh_gateway.handlers import GatewayStores
-from corpusmesh_graph.stores import GraphStores
+from corpusmesh_graph.stores import GraphReads, GraphStores
 from corpusmesh_ingest.module import IngestStores
 from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_raptor.stores import RaptorStores
@@ -262,6 +263,19 @@ def graph_stores(settings: MeshSettings, adapters: Adapters) -> GraphStores:
         index=stores.index,
         embedder=stores.embedder,
     )
+
+
+def graph_reads(adapters: Adapters, stores: GraphStores) -> GraphReads:
+    """Make what the server of graphs reads with.
+
+    Args:
+        adapters: Open connections.
+        stores: What graphs stand on.
+
+    Returns:
+        What it reads with.
+    """
+    return GraphReads(PlainGraphViews(stores.objects, stores.builds), PostgresPurgeStore(adapters.database))
 
 
 def make_rng() -> np.random.Generator:

@@ -34,3 +34,5 @@ class GraphServiceSettings(Section):
     """Plans made at once; a quarter is left to other tenants."""
     max_concurrent_watches: int = Field(default=256, ge=1)
     """Builds watched at once; a quarter is left to other tenants."""
+    max_concurrent_exports: int = Field(default=8, ge=1)
+    """Graphs exported at once; a quarter is left to other tenants."""

@@ -5,18 +5,21 @@ from typing import Final
 
 import grpc.aio
 
-from corpusmesh.graph.v1 import graph_service_pb2
+from corpusmesh.graph.v1 import graph_input_service_pb2, graph_service_pb2
+from corpusmesh.graph.v1.graph_input_service_pb2_grpc import add_GraphInputServiceServicer_to_server
 from corpusmesh.graph.v1.graph_service_pb2_grpc import add_GraphServiceServicer_to_server
 from corpusmesh_core.orchestration.values import Stage
 from corpusmesh_graph.config import GraphServiceSettings
-from corpusmesh_graph.handlers import GraphHandlers
-from corpusmesh_graph.stores import GraphStores, GraphTools
+from corpusmesh_graph.handlers import make_handlers
+from corpusmesh_graph.stores import GraphReads, GraphStores, GraphTools
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
 from corpusmesh_runtime.worker import StageHandler
 
 GRAPH_SERVICE_NAMES: Final = tuple(
-    service.full_name for service in graph_service_pb2.DESCRIPTOR.services_by_name.values()
+    service.full_name
+    for contract in (graph_service_pb2, graph_input_service_pb2)
+    for service in contract.DESCRIPTOR.services_by_name.values()
 )
 
 
@@ -24,7 +27,12 @@ class GraphService(GuardedService):
     """The gRPC server of the graph service; an asynchronous context manager."""
 
     def __init__(
-        self, settings: GraphServiceSettings, stores: GraphStores, tools: GraphTools, signer: IdentitySigner
+        self,
+        settings: GraphServiceSettings,
+        stores: GraphStores,
+        tools: GraphTools,
+        reads: GraphReads,
+        signer: IdentitySigner,
     ) -> None:
         """Create the service without starting it.
 
@@ -32,9 +40,10 @@ class GraphService(GuardedService):
             settings: Its settings.
             stores: What it stands on.
             tools: What it works with.
+            reads: What it reads with besides.
             signer: Verifies who calls.
         """
-        self._graphs = GraphHandlers(settings, stores, tools)
+        self._handlers = make_handlers(settings, stores, tools, reads)
         super().__init__(
             "graph",
             settings.server,
@@ -45,7 +54,8 @@ class GraphService(GuardedService):
         )
 
     def _register(self, server: grpc.aio.Server) -> None:
-        add_GraphServiceServicer_to_server(self._graphs, server)
+        add_GraphServiceServicer_to_server(self._handlers.graphs, server)
+        add_GraphInputServiceServicer_to_server(self._handlers.inputs, server)
 
 
 def graph_stages(

@@ -1,18 +1,38 @@
 """What the graph service and its worker stand on."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
+from corpusmesh_core.graphs.view import GraphView
 from corpusmesh_core.ports.builds import BuildStore
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.completions import CompletionCache
 from corpusmesh_core.ports.embedding import Embedder, TextTokenizer
 from corpusmesh_core.ports.graph_inputs import CorrectionStore, TripleStore
 from corpusmesh_core.ports.index import RecordIndex
-from corpusmesh_core.ports.metadata import AuditLog, DocumentStore, IdempotencyStore, KnowledgeBaseStore, SnapshotStore
+from corpusmesh_core.ports.metadata import (
+    AuditLog,
+    DocumentStore,
+    IdempotencyStore,
+    KnowledgeBaseStore,
+    PurgeStore,
+    SnapshotStore,
+)
 from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.runs import RunStore
 from corpusmesh_core.ports.usage import UsageLedger
 from corpusmesh_core.ports.work import EventFeed
+from corpusmesh_core.visibility import Visibility
+
+
+class GraphViews(Protocol):
+    """Views of graphs, each of what one caller may see."""
+
+    async def view(
+        self, tenant_id: str, knowledge_base_id: str, visibility: Visibility, *, timeout_seconds: float
+    ) -> GraphView | None:
+        """Give the graph of a caller; None where the knowledge base has none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +68,16 @@ class GraphTools:
     counter: TextTokenizer
     chat: ChatModel | None
     events: EventFeed
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReads:
+    """What the server reads with, and its worker does not need.
+
+    Attributes:
+        views: Graphs as callers see them.
+        purges: Tells what versions a document has had, for the proof that nothing of it is left.
+    """
+
+    views: GraphViews
+    purges: PurgeStore

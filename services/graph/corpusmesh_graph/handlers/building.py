@@ -103,6 +103,27 @@ class GraphBuilder:
         )
         return f"knowledgeBases/{row.knowledge_base_id}/runs/{row.run_id}"
 
+    async def begin(self, knowledge_base_id: str, *, request_id: str) -> str:
+        """Begin the build that follows what somebody has given for a graph; it is not planned.
+
+        Args:
+            knowledge_base_id: Of what.
+            request_id: The same id of the same user gives the same run; "" for none.
+
+        Returns:
+            The run, one that is under way already included, after which another follows; "" where too much work waits:
+            what was given is kept, and the next build reads it.
+        """
+        call = require_call()
+        headers = {**outgoing_headers(), "request_id": call.request_id}
+        try:
+            row, _ = await self._stores.builds.start_build(
+                call.identity, knowledge_base_id, BuildOrder(request_id=request_id, headers=headers)
+            )
+        except OverloadedError:
+            return ""
+        return f"knowledgeBases/{row.knowledge_base_id}/runs/{row.run_id}"
+
     async def writable(self, knowledge_base_id: str) -> GraphSettings:
         """Give the settings of a graph that the caller may write.
 

@@ -12,11 +12,10 @@ from corpusmesh_core.ports.index import RecordIndex, RecordSelection
 from corpusmesh_core.records import RecordKind
 from corpusmesh_graph.convert import cost_to_wire, progress_to_wire
 from corpusmesh_graph.names import graph_name
+from corpusmesh_graph.scenes import SceneReader, seconds_left
 from corpusmesh_runtime.build_views import BuildView, BuildViewer
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.timestamps import timestamp
-
-_INDEX_SECONDS = 10.0
 
 
 class Absence(StrEnum):
@@ -48,12 +47,14 @@ class GraphCounts:
 class GraphCounter:
     """Counts what a caller may see."""
 
-    def __init__(self, index: RecordIndex) -> None:
+    def __init__(self, scenes: SceneReader, index: RecordIndex) -> None:
         """Create it.
 
         Args:
+            scenes: What callers see.
             index: The records.
         """
+        self._scenes = scenes
         self._index = index
 
     async def count(self, view: BuildView) -> GraphCounts:
@@ -67,8 +68,10 @@ class GraphCounter:
         """
         if view.row is None or view.row.state is BuildState.DELETING:
             return GraphCounts()
-        kinds = (RecordKind.ENTITY, RecordKind.RELATION, RecordKind.COMMUNITY_REPORT)
-        return GraphCounts(*[await self._count(view, kind) for kind in kinds])
+        graph = await self._scenes.graph_of(view)
+        return GraphCounts(
+            len(graph.entity_keys), len(graph.relation_weights), await self._count(view, RecordKind.COMMUNITY_REPORT)
+        )
 
     async def _count(self, view: BuildView, kind: RecordKind) -> int:
         visible = view.filter_of(kind)
@@ -81,7 +84,7 @@ class GraphCounter:
             RecordSelection(
                 visibility=visible, knowledge_base_ids=(view.inputs.knowledge_base_id,), kinds=(kind.value,)
             ),
-            timeout_seconds=min(_INDEX_SECONDS, call.remaining_seconds()),
+            timeout_seconds=seconds_left(),
         )
 
 

@@ -7,11 +7,19 @@ from typing import Any
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh.graph.v1.graph_service_pb2_grpc import GraphServiceServicer
 from corpusmesh_core.errors import OverloadedError
+from corpusmesh_core.ports.work import EventFeed
 from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.handlers.building import GraphBuilder
+from corpusmesh_graph.handlers.communities import CommunityReader
 from corpusmesh_graph.handlers.describing import GraphCounter, GraphDescriber
+from corpusmesh_graph.handlers.entities import EntityReader
+from corpusmesh_graph.handlers.exporting import GraphExporter
+from corpusmesh_graph.handlers.pairs import PairReader
+from corpusmesh_graph.handlers.relations import RelationReader
+from corpusmesh_graph.handlers.saying import SayingReader
 from corpusmesh_graph.names import graph_of
-from corpusmesh_graph.stores import GraphStores, GraphTools
+from corpusmesh_graph.scenes import SceneReader
+from corpusmesh_graph.stores import GraphStores
 from corpusmesh_runtime.build_views import BuildViewer
 from corpusmesh_runtime.context import require_call
 from corpusmesh_runtime.idempotency import once
@@ -24,20 +32,37 @@ _ENDED = frozenset({pb.Graph.STATE_EMPTY, pb.Graph.STATE_READY})
 class GraphHandlers(GraphServiceServicer):
     """Plans, builds, describes and removes graphs."""
 
-    def __init__(self, settings: GraphServiceSettings, stores: GraphStores, tools: GraphTools) -> None:
+    def __init__(
+        self,
+        settings: GraphServiceSettings,
+        stores: GraphStores,
+        events: EventFeed,
+        viewer: BuildViewer,
+        scenes: SceneReader,
+        builder: GraphBuilder,
+    ) -> None:
         """Create the handlers.
 
         Args:
             settings: Bounds.
             stores: What graphs are read from.
-            tools: What plans are made with.
+            events: Tells that builds have moved.
+            viewer: What callers may see.
+            scenes: What of graphs they see.
+            builder: Plans and begins builds.
         """
         self._stores = stores
-        self._events = tools.events
+        self._events = events
         self._watches = TenantSlots(settings.max_concurrent_watches, busy=_busy)
-        viewer = BuildViewer(stores.snapshots, stores.builds)
-        self._describer = GraphDescriber(viewer, GraphCounter(stores.index))
-        self._builder = GraphBuilder(settings, stores, tools, viewer)
+        self._exports = TenantSlots(settings.max_concurrent_exports, busy=_exports_busy)
+        self._describer = GraphDescriber(viewer, GraphCounter(scenes, stores.index))
+        self._builder = builder
+        sayings = SayingReader(scenes)
+        self._entities = EntityReader(scenes, sayings, stores.documents, stores.index)
+        self._relations = RelationReader(scenes, sayings)
+        self._exporter = GraphExporter(scenes, sayings)
+        self._communities = CommunityReader(scenes, stores.index)
+        self._pairs = PairReader(scenes, stores.builds, stores.objects)
 
     async def PlanGraph(self, request: pb.PlanGraphRequest, context: Any) -> pb.PlanGraphResponse:
         """See the contract."""
@@ -107,6 +132,48 @@ class GraphHandlers(GraphServiceServicer):
             self._stores.idempotency, "DeleteGraph", request.request_id, request, pb.DeleteGraphResponse, act
         )
 
+    async def ListEntities(self, request: pb.ListEntitiesRequest, context: Any) -> pb.ListEntitiesResponse:
+        """See the contract."""
+        return await self._entities.page(request)
+
+    async def GetEntity(self, request: pb.GetEntityRequest, context: Any) -> pb.GetEntityResponse:
+        """See the contract."""
+        return await self._entities.read(request)
+
+    async def ListRelations(self, request: pb.ListRelationsRequest, context: Any) -> pb.ListRelationsResponse:
+        """See the contract."""
+        return await self._relations.page(request)
+
+    async def GetRelation(self, request: pb.GetRelationRequest, context: Any) -> pb.GetRelationResponse:
+        """See the contract."""
+        return await self._relations.read(request)
+
+    async def GetNeighbourhood(self, request: pb.GetNeighbourhoodRequest, context: Any) -> pb.GetNeighbourhoodResponse:
+        """See the contract."""
+        return await self._entities.around(request)
+
+    async def ExportGraph(self, request: pb.ExportGraphRequest, context: Any) -> AsyncIterator[pb.ExportGraphResponse]:
+        """See the contract."""
+        with self._exports.taken(require_call().identity.tenant_id):
+            parts = self._exporter.stream(request)
+            async with contextlib.aclosing(parts):
+                async for part in parts:
+                    yield part
+
+    async def ListCommunities(self, request: pb.ListCommunitiesRequest, context: Any) -> pb.ListCommunitiesResponse:
+        """See the contract."""
+        return await self._communities.page(request)
+
+    async def GetCommunity(self, request: pb.GetCommunityRequest, context: Any) -> pb.GetCommunityResponse:
+        """See the contract."""
+        return await self._communities.read(request)
+
+    async def ListResolvedPairs(
+        self, request: pb.ListResolvedPairsRequest, context: Any
+    ) -> pb.ListResolvedPairsResponse:
+        """See the contract."""
+        return await self._pairs.page(request)
+
     async def _audit(self, action: str, resource: str) -> None:
         call = require_call()
         await self._stores.audit.append(call.identity, action, resource, "ok", call.request_id, {})
@@ -115,4 +182,10 @@ class GraphHandlers(GraphServiceServicer):
 def _busy() -> OverloadedError:
     return OverloadedError(
         "GRAPH_WATCHES_BUSY", "too many builds are watched; try again shortly", retry_delay_seconds=BUSY_RETRY_SECONDS
+    )
+
+
+def _exports_busy() -> OverloadedError:
+    return OverloadedError(
+        "GRAPH_EXPORTS_BUSY", "too many graphs are exported; try again shortly", retry_delay_seconds=BUSY_RETRY_SECONDS
     )

@@ -1,0 +1,138 @@
+"""What documents say of entities and relations, put together from what the caller may see."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from corpusmesh.graph.v1 import graph_service_pb2 as pb
+from corpusmesh_core.graphs.descriptions import assembled_description
+from corpusmesh_core.graphs.records import CONFIDENCE, METHODS, texts_of
+from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_graph.scenes import GraphScene, SceneReader
+
+MAX_FRAGMENTS: Final = 200
+"""Documents whose word on one entity or relation is read."""
+_FRAGMENTS_IN_LISTS: Final = 3
+_MAX_SENTENCES: Final = 10
+_MAX_KEYWORDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What visible documents say of an entity or a relation.
+
+    Attributes:
+        description: Their descriptions; where none has one, the sentences that tell most.
+        names: Names and aliases that they use; of an entity alone.
+        predicate: How most of them relate the two; of a relation alone.
+        keywords: What it is about; of a relation alone.
+        methods: How it was found, ascending.
+        confidence: How sure the surest method is, 0 to 1.
+        merged_by_model: Whether a language model merged the description.
+    """
+
+    description: str = ""
+    names: tuple[str, ...] = ()
+    predicate: str = ""
+    keywords: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    confidence: float = 0.0
+    merged_by_model: bool = False
+
+
+class SayingReader:
+    """Reads what documents say; every query carries the caller's filter."""
+
+    def __init__(self, scenes: SceneReader) -> None:
+        """Create it.
+
+        Args:
+            scenes: What callers see.
+        """
+        self._scenes = scenes
+
+    async def of_entities(
+        self, scene: GraphScene, places: Sequence[int], *, most_of_each: int = MAX_FRAGMENTS
+    ) -> list[Said]:
+        """Read what is said of entities.
+
+        Args:
+            scene: What the caller may see.
+            places: The entities.
+            most_of_each: Documents that are read for each.
+
+        Returns:
+            What is said of each, in that order.
+        """
+        wanted = [scene.graph.entity_records(place)[:most_of_each] for place in places]
+        return await self._read(scene, wanted, RecordKind.ENTITY)
+
+    async def of_relations(
+        self, scene: GraphScene, places: Sequence[int], *, most_of_each: int = _FRAGMENTS_IN_LISTS
+    ) -> list[Said]:
+        """Read what is said of relations.
+
+        Args:
+            scene: What the caller may see.
+            places: The relations.
+            most_of_each: Documents that are read for each.
+
+        Returns:
+            What is said of each, in that order.
+        """
+        wanted = [scene.graph.relation_records(place)[:most_of_each] for place in places]
+        return await self._read(scene, wanted, RecordKind.RELATION)
+
+    async def put_into(
+        self,
+        scene: GraphScene,
+        messages: Sequence[pb.Relation],
+        places: Sequence[int],
+        *,
+        most_of_each: int = _FRAGMENTS_IN_LISTS,
+    ) -> None:
+        """Put what is said of relations into their messages.
+
+        Args:
+            scene: What the caller may see.
+            messages: The relations' messages.
+            places: The relations, in the same order.
+            most_of_each: Documents that are read for each.
+        """
+        found = await self.of_relations(scene, places, most_of_each=most_of_each)
+        for message, said in zip(messages, found, strict=True):
+            message.description, message.merged_by_model = said.description, said.merged_by_model
+            message.predicate, message.confidence = said.predicate, said.confidence
+            message.keywords.extend(said.keywords)
+            message.methods.extend(said.methods)
+
+    async def _read(self, scene: GraphScene, wanted: Sequence[Sequence[str]], kind: RecordKind) -> list[Said]:
+        record_ids = list(dict.fromkeys(record_id for group in wanted for record_id in group))
+        records = {record.record_id: record for record in await self._scenes.fetch(scene, record_ids, kind)}
+        return [_said([records[record_id] for record_id in group if record_id in records]) for group in wanted]
+
+
+def _said(records: Sequence[Record]) -> Said:
+    surest = sorted(records, key=lambda record: (-_confidence(record), record.publisher))
+    texts = [texts_of(record) for record in surest]
+    described = assembled_description(text.description for text in texts)
+    sentences = (text.sentence for text in texts[:_MAX_SENTENCES])
+    predicates = Counter(text.predicate for text in texts if text.predicate)
+    keywords = Counter(keyword for text in texts for keyword in text.keywords)
+    is_entity = bool(records) and records[0].kind is RecordKind.ENTITY
+    return Said(
+        description=described or assembled_description(sentences),
+        names=tuple(sorted({name for record in records for name in record.keywords})) if is_entity else (),
+        predicate=min(predicates, key=lambda name: (-predicates[name], name), default=""),
+        keywords=tuple(name for name, _ in keywords.most_common(_MAX_KEYWORDS)),
+        methods=tuple(sorted({name for record in records for name in record.attributes.get(METHODS, "").split()})),
+        confidence=max(map(_confidence, records), default=0.0),
+    )
+
+
+def _confidence(record: Record) -> float:
+    try:
+        return min(1.0, max(0.0, float(record.attributes.get(CONFIDENCE, "0"))))
+    except ValueError:
+        return 0.0
