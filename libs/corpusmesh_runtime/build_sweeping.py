@@ -4,7 +4,7 @@ A worker that was thought dead may write late. So what is removed at the first l
 one, after every lease has run out (rule 8 of `research/reliability.md` 2.3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from time import monotonic
 from typing import Final
 
@@ -14,7 +14,7 @@ from corpusmesh_core.errors import NotFoundError, UnavailableError
 from corpusmesh_core.ports.builds import BuildRow, BuildState, BuildStore
 from corpusmesh_core.ports.index import RecordIndex, RecordSelection
 from corpusmesh_core.ports.objects import ObjectStore
-from corpusmesh_core.ports.work import StageOutcome
+from corpusmesh_core.ports.work import Claim, StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.visibility import decode_bitmap, encode_bitmap
 from corpusmesh_runtime.build_keys import build_prefix
@@ -76,6 +76,19 @@ class SweepStage:
             return StageOutcome(goes_on=True, is_late=True, payload={_LATE: encode_bitmap(seen)})
         return StageOutcome()
 
+    async def also_needed(self, claim: Claim, build: BuildRow, keys: Sequence[str]) -> Collection[str]:
+        """Tell what stays besides the artefacts of the build and what runs under way have written.
+
+        Args:
+            claim: The sweep's claim.
+            build: The build as it is now.
+            keys: Its objects.
+
+        Returns:
+            Those of them that stay; for trees none.
+        """
+        return ()
+
     async def _remove(self, context: TaskContext, ordinals: BitMap, *, forgets: bool) -> int:
         """Remove records, for about a minute; tell of how many ordinals."""
         began = monotonic()
@@ -110,7 +123,8 @@ class SweepStage:
         ]
         # Read after the listing: a build that began since is not in it, one that has published since is named.
         living = await self._builds.living_runs(context.claim)
-        needed = frozenset((await self._builds.of_claim(context.claim)).artefacts.values())
+        current = await self._builds.of_claim(context.claim)
+        needed = frozenset((*current.artefacts.values(), *await self.also_needed(context.claim, current, found)))
         for key in found:
             if key not in needed and key[len(prefix) :].partition("/")[0] not in living:
                 await self._objects.delete(key)

@@ -36,3 +36,7 @@ class GraphServiceSettings(Section):
     """Builds watched at once; a quarter is left to other tenants."""
     max_concurrent_exports: int = Field(default=8, ge=1)
     """Graphs exported at once; a quarter is left to other tenants."""
+    batch_documents: int = Field(default=64, ge=1)
+    """Documents that are read, and without a language model also kept and written, at once."""
+    segment_cache_bytes: int = Field(default=256 * 1024 * 1024, ge=0)
+    """Bytes of graphs' segments that a worker keeps in memory between builds."""

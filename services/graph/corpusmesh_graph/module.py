@@ -9,8 +9,13 @@ from corpusmesh.graph.v1 import graph_input_service_pb2, graph_service_pb2
 from corpusmesh.graph.v1.graph_input_service_pb2_grpc import add_GraphInputServiceServicer_to_server
 from corpusmesh.graph.v1.graph_service_pb2_grpc import add_GraphServiceServicer_to_server
 from corpusmesh_core.orchestration.values import Stage
+from corpusmesh_graph.building.shelf import SegmentShelf
+from corpusmesh_graph.building.tools import BuildTools
 from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.handlers import make_handlers
+from corpusmesh_graph.models import GraphModels
+from corpusmesh_graph.stages.build_graph import BuildGraphStage
+from corpusmesh_graph.stages.sweep_graph import SweepGraphStage
 from corpusmesh_graph.stores import GraphReads, GraphStores, GraphTools
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
@@ -71,5 +76,11 @@ def graph_stages(
     Returns:
         A handler for every stage.
     """
-    del settings, stores, tools
-    return {}
+    build_tools = BuildTools(
+        models=GraphModels(tools.chat, stores.cache, stores.usage, tools.counter, settings),
+        shelf=SegmentShelf(stores.objects, max_bytes=settings.segment_cache_bytes),
+    )
+    return {
+        Stage.BUILD_GRAPH: BuildGraphStage(settings, stores, build_tools),
+        Stage.SWEEP_GRAPH: SweepGraphStage(stores.builds, stores.objects, stores.index),
+    }

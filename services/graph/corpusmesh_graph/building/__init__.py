@@ -1,0 +1,1 @@
+"""Builds of the graphs of knowledge bases, slice by slice."""

@@ -1,0 +1,19 @@
+"""What builds of graphs are made with, for all of a process."""
+
+from dataclasses import dataclass
+
+from corpusmesh_graph.building.shelf import SegmentShelf
+from corpusmesh_graph.models import GraphModels
+
+
+@dataclass(frozen=True, slots=True)
+class BuildTools:
+    """What builds of graphs are made with.
+
+    Attributes:
+        models: What asks the language model.
+        shelf: What reads segments.
+    """
+
+    models: GraphModels
+    shelf: SegmentShelf
