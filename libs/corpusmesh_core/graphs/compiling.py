@@ -6,7 +6,7 @@ visible documents alone would give: no name, count, weight or rank can tell of w
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,109 +14,56 @@ from pyroaring import AbstractBitMap
 from scipy import sparse
 
 from corpusmesh_core.graphs.columns import offsets_of
+from corpusmesh_core.graphs.compiled import CompiledGraph, Compressed
+from corpusmesh_core.graphs.edits import DELETED, GraphEdits
+from corpusmesh_core.graphs.resolution import JoinedNames, joined_pairs
 from corpusmesh_core.graphs.segments import Segment, select
 from corpusmesh_core.graphs.strings import Strings
 
-_MIN_ASSOCIATION: Final = 0.1
+MIN_ASSOCIATION: Final = 0.1
 """Share of a relation's strength that stays where its ends meet no more often than by chance: documents say it."""
-
-
-class NamePair(Protocol):
-    """Two names that are one entity; see `corpusmesh_core.graphs.resolution.ResolvedPair`."""
-
-    @property
-    def a(self) -> int:
-        """Key of one."""
-        ...
-
-    @property
-    def b(self) -> int:
-        """Key of the other."""
-        ...
+_ABSENT: Final = -1
+_SPARE_POSITIONS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compressed:
-    """A sparse matrix by rows, columns ascending within a row.
+class _Entities:
+    """Entities of a graph.
 
     Attributes:
-        offsets: Shape (rows + 1,).
-        columns: Shape (entries,).
-        values: Shape (entries,).
-        width: Columns of the matrix.
+        keys: Smallest key of each, ascending, shape (n,).
+        names: Every key that a name has once corrected, ascending.
+        of_name: Entity of each.
+        of_fragment: Entity of each fragment of the selection, _ABSENT where a person has deleted it.
+        edited_keys: Key of each fragment once corrected.
+        document: Document of each fragment.
     """
 
-    offsets: NDArray[np.int32]
-    columns: NDArray[np.int32]
-    values: NDArray[np.float32]
-    width: int
-
-    def matrix(self) -> Any:
-        """Give it as scipy's `csr_array`, without a copy."""
-        shape = (len(self.offsets) - 1, self.width)
-        return sparse.csr_array((self.values, self.columns, self.offsets), shape=shape, copy=False)
+    keys: NDArray[np.uint64]
+    names: NDArray[np.uint64]
+    of_name: NDArray[np.int64]
+    of_fragment: NDArray[np.int64]
+    edited_keys: NDArray[np.uint64]
+    document: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CompiledGraph:
-    """Columns of a graph of n entities, r relations, p passages, f fragments of entities, g of relations, d documents.
+class _Relations:
+    """Relations of a graph.
 
     Attributes:
-        entity_key: Key that stands for the entity, ascending, shape (n,).
-        found_key: Every key that leads to an entity (names and aliases), ascending, shape (k,).
-        found_entity: The entity that it leads to, shape (k,).
-        document_frequency: Documents that name the entity, shape (n,).
-        passages: Version and position, ascending, shape (p, 2).
-        mentions: Entities by passages.
-        relation_ends: Smaller, then larger entity, ascending, shape (r, 2).
-        relation_weight: Strength, shape (r,).
-        relation_passages: Relations by passages.
-        adjacency: Entities by entities, symmetric.
-        fragment_offsets: Where the fragments of each entity begin, shape (n + 1,).
-        fragment_key: Their keys, shape (f,).
-        fragment_document: Their documents, shape (f,).
-        fragment_name: Places of their names among the strings, shape (f,).
-        fragment_type: Places of their types, shape (f,).
-        relation_fragment_offsets: Where the fragments of each relation begin, shape (r + 1,).
-        relation_fragment_ends: Keys of source and target, shape (g, 2).
-        relation_fragment_document: Their documents, shape (g,).
-        document_version: Versions, shape (d,).
-        document_publisher: Publishers, ascending, shape (d,).
+        ends: Smaller and larger entity of each, ascending, shape (r, 2).
+        of_fragment: Relation of each fragment, _ABSENT where it has none.
+        document: Document of each fragment.
     """
 
-    entity_key: NDArray[np.uint64]
-    found_key: NDArray[np.uint64]
-    found_entity: NDArray[np.int32]
-    document_frequency: NDArray[np.int32]
-    passages: NDArray[np.uint32]
-    mentions: Compressed
-    relation_ends: NDArray[np.int32]
-    relation_weight: NDArray[np.float32]
-    relation_passages: Compressed
-    adjacency: Compressed
-    fragment_offsets: NDArray[np.int64]
-    fragment_key: NDArray[np.uint64]
-    fragment_document: NDArray[np.uint32]
-    fragment_name: NDArray[np.int64]
-    fragment_type: NDArray[np.int64]
-    relation_fragment_offsets: NDArray[np.int64]
-    relation_fragment_ends: NDArray[np.uint64]
-    relation_fragment_document: NDArray[np.uint32]
-    document_version: NDArray[np.uint32]
-    document_publisher: NDArray[np.uint32]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Passages:
-    """Passages of a graph, and where each mention stands among them."""
-
-    codes: NDArray[np.int64]
-    of_entities: NDArray[np.int64]
-    of_relations: NDArray[np.int64]
+    ends: NDArray[np.int32]
+    of_fragment: NDArray[np.int64]
+    document: NDArray[np.int64]
 
 
 def compile_graph(
-    segments: Sequence[Segment], visible: AbstractBitMap, resolved: Sequence[NamePair]
+    segments: Sequence[Segment], visible: AbstractBitMap, resolved: Sequence[JoinedNames], edits: GraphEdits
 ) -> tuple[CompiledGraph, tuple[tuple[int, Strings], ...]]:
     """Put the visible documents of segments together.
 
@@ -124,70 +71,76 @@ def compile_graph(
         segments: In any order.
         visible: Ordinals that the caller may see: a document counts if both its version and its subgraph are there.
         resolved: Names that are one entity; a pair counts if both names are visible.
+        edits: What people have corrected.
 
     Returns:
         The graph, and the strings that its places are about.
     """
     chosen, pools = select(segments, [segment.shows(visible) for segment in segments])
-    keys, place_of_key = np.unique(chosen.entity_key, return_inverse=True)
-    entity_of_key, entity_keys = _components(keys, resolved)
-    entity = entity_of_key[place_of_key]
-    document = np.repeat(np.arange(chosen.document_count), np.diff(chosen.document_entities))
-    relation_document = np.repeat(np.arange(chosen.document_count), np.diff(chosen.document_relations))
-    passages = _passages(chosen, document, relation_document)
-    rows = np.repeat(entity, np.diff(chosen.entity_mentions))
-    size = (len(entity_keys), len(passages.codes))
-    mentions = _compressed(chosen.mention_weight, rows, passages.of_entities, size)
-    order, ends, relation = _relations(chosen, entity, len(entity_keys))
-    counts = np.diff(chosen.relation_mentions)
-    rows = np.repeat(relation, counts)
-    is_kept = rows >= 0
-    relation_passages = _compressed(
-        chosen.relation_mention_weight[is_kept],
-        rows[is_kept],
-        passages.of_relations[is_kept],
-        (len(ends), len(passages.codes)),
-    )
-    weights = _weights(chosen, relation, ends, mentions, relation_passages)
-    by_entity = np.argsort(entity, kind="stable")
-    found_key, found_entity = _found(chosen, keys, entity_of_key, entity, mentions)
+    entities = _entities(chosen, resolved, edits)
+    count = len(entities.keys)
+    places = np.repeat(entities.of_fragment, np.diff(chosen.entity_mentions))
+    sizes = np.bincount(places[places >= 0], minlength=count)
+    found_key, found_entity = _found(chosen, entities, edits, sizes)
+    relations = _relations(chosen, entities, _deleted_codes(edits, found_key, found_entity, count))
+    passages, mentions, relation_passages = _occurrences(chosen, entities, relations)
+    strength = _strength(chosen, relations)
+    weights = _weights(strength, relations.ends, mentions, relation_passages)
+    by_entity = _ordered(entities.of_fragment)
+    by_relation = _ordered(relations.of_fragment)
+    source, target = chosen.relation_source[by_relation], chosen.relation_target[by_relation]
     graph = CompiledGraph(
-        entity_key=entity_keys,
+        entity_key=entities.keys,
         found_key=found_key,
         found_entity=found_entity,
-        document_frequency=_document_frequency(chosen, entity, document, len(entity_keys)),
-        passages=np.stack([passages.codes >> 32, passages.codes & 0xFFFFFFFF], axis=1).astype(np.uint32),
+        document_frequency=_document_frequency(chosen, entities, by_entity),
+        passages=passages,
         mentions=mentions,
-        relation_ends=ends,
+        passage_mentions=Compressed.from_matrix(mentions.matrix().T.tocsr()),
+        relation_ends=relations.ends,
         relation_weight=weights,
         relation_passages=relation_passages,
-        adjacency=_adjacency(ends, weights, len(entity_keys)),
-        fragment_offsets=offsets_of(np.bincount(entity, minlength=len(entity_keys)).astype(np.int64)),
+        adjacency=_adjacency(relations.ends, weights, count),
+        fragment_offsets=_offsets(entities.of_fragment[by_entity], count),
         fragment_key=chosen.entity_key[by_entity],
-        fragment_document=document[by_entity].astype(np.uint32),
+        fragment_document=entities.document[by_entity].astype(np.uint32),
         fragment_name=chosen.entity_name[by_entity].astype(np.int64),
         fragment_type=chosen.entity_type[by_entity].astype(np.int64),
-        relation_fragment_offsets=offsets_of(np.bincount(relation[order], minlength=len(ends)).astype(np.int64)),
-        relation_fragment_ends=np.stack(
-            [chosen.entity_key[chosen.relation_source[order]], chosen.entity_key[chosen.relation_target[order]]], axis=1
-        ),
-        relation_fragment_document=relation_document[order].astype(np.uint32),
-        document_version=chosen.document_version,
-        document_publisher=chosen.document_publisher,
+        relation_fragment_offsets=_offsets(relations.of_fragment[by_relation], len(relations.ends)),
+        relation_fragment_ends=np.stack([chosen.entity_key[source], chosen.entity_key[target]], axis=1),
+        relation_fragment_document=relations.document[by_relation].astype(np.uint32),
+        document_version=np.array(chosen.document_version),
+        document_publisher=np.array(chosen.document_publisher),
     )
     return graph, pools
 
 
-def _components(keys: NDArray[np.uint64], resolved: Sequence[NamePair]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def _entities(chosen: Segment, resolved: Sequence[JoinedNames], edits: GraphEdits) -> _Entities:
+    document = np.repeat(np.arange(chosen.document_count), np.diff(chosen.document_entities))
+    edited = edits.keys_of(chosen.document_version[document], chosen.entity_key)
+    keys, place = np.unique(edited, return_inverse=True)
+    if len(keys) and int(keys[0]) == DELETED:
+        keys, place = keys[1:], place - 1
+    entity_of_key, entity_keys = _joined(keys, resolved, edits)
+    of_fragment = np.full(len(edited), _ABSENT, np.int64)
+    of_fragment[place >= 0] = entity_of_key[place[place >= 0]]
+    return _Entities(entity_keys, keys, entity_of_key, of_fragment, edited, document)
+
+
+def _joined(
+    keys: NDArray[np.uint64], resolved: Sequence[JoinedNames], edits: GraphEdits
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Join names; returns the entity of each key, and the smallest key of each entity, ascending."""
-    pairs = np.array([(pair.a, pair.b) for pair in resolved], np.uint64).reshape(-1, 2)
-    if not len(keys) or not len(pairs):
+    wanted = np.array([(pair.a, pair.b) for pair in resolved], np.uint64).reshape(-1, 2)
+    apart = np.array(sorted(edits.apart), np.uint64).reshape(-1, 2)
+    # Out of millions of keys only those that a pair names are of interest.
+    named = np.concatenate([wanted.ravel(), apart.ravel()])
+    visible = set(named[_places(keys, named)[1]].tolist())
+    pairs = np.array(joined_pairs(resolved, visible, edits.apart), np.uint64).reshape(-1, 2) if visible else wanted[:0]
+    if not len(pairs):
         return np.arange(len(keys)), keys
     places = np.searchsorted(keys, pairs)
-    places[places == len(keys)] = 0
-    both = np.all(keys[places] == pairs, axis=1)
-    first, second = places[both, 0], places[both, 1]
-    links = sparse.coo_array((np.ones(len(first), np.int8), (first, second)), shape=(len(keys), len(keys)))
+    links = sparse.coo_array((np.ones(len(places), np.int8), (places[:, 0], places[:, 1])), shape=(len(keys),) * 2)
     count, labels = sparse.csgraph.connected_components(links, directed=False)
     # Keys ascend, so the first of a label is its smallest.
     _, smallest = np.unique(labels, return_index=True)
@@ -196,93 +149,174 @@ def _components(keys: NDArray[np.uint64], resolved: Sequence[NamePair]) -> tuple
     return rank[labels], keys[np.sort(smallest)]
 
 
-def _passages(chosen: Segment, document: NDArray[np.int64], relation_document: NDArray[np.int64]) -> _Passages:
-    version = chosen.document_version.astype(np.int64) << 32
-    own = np.repeat(version[document], np.diff(chosen.entity_mentions)) | chosen.mention_position
-    others = np.repeat(version[relation_document], np.diff(chosen.relation_mentions)) | chosen.relation_mention_position
-    codes, places = np.unique(np.concatenate([own, others]), return_inverse=True)
-    return _Passages(codes, places[: len(own)], places[len(own) :])
+def _found(
+    chosen: Segment, entities: _Entities, edits: GraphEdits, sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """List the keys that lead to entities.
 
-
-def _relations(
-    chosen: Segment, entity: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """Join relations of the same entities.
-
-    Returns:
-        Fragments by relation, the ends of each relation, and the relation of each fragment: -1 where both ends have
-        become one entity.
+    A name leads to its own entity; then what a person has called one, then names that a person has moved, then the
+    aliases of documents: each to the entity that most passages name.
     """
-    source, target = entity[chosen.relation_source], entity[chosen.relation_target]
-    code = np.minimum(source, target) * max(1, count) + np.maximum(source, target)
-    is_kept = source != target
-    codes, places = np.unique(code[is_kept], return_inverse=True)
-    relation = np.full(len(code), -1, np.int64)
-    relation[is_kept] = places
-    kept = np.flatnonzero(is_kept)
-    order = kept[np.argsort(relation[kept], kind="stable")]
-    ends = np.stack([codes // max(1, count), codes % max(1, count)], axis=1).astype(np.int32)
-    return order, ends, relation
+    own = entities.names
+    given = np.array(sorted(edits.aliases.items()), np.uint64).reshape(-1, 2)
+    at, is_known = _places(own, given[:, 1])
+    moved = (entities.of_fragment >= 0) & (entities.edited_keys != chosen.entity_key)
+    alias_entity = np.repeat(entities.of_fragment, np.diff(chosen.entity_aliases))
+    gone = np.array(sorted(key for key, target in edits.merged.items() if target == DELETED), np.uint64)
+    is_alias = (alias_entity >= 0) & ~np.isin(chosen.alias_key, gone)
+    keys = [own, given[is_known, 0], chosen.entity_key[moved], chosen.alias_key[is_alias]]
+    found = [entities.of_name, entities.of_name[at[is_known]], entities.of_fragment[moved], alias_entity[is_alias]]
+    all_keys, all_found = np.concatenate(keys), np.concatenate(found)
+    precedence = np.repeat(np.arange(len(keys)), [len(part) for part in keys])
+    if len(all_keys) > len(own):
+        order = np.lexsort((all_found, -sizes[all_found], precedence, all_keys))
+        all_keys, all_found = all_keys[order], all_found[order]
+        is_first = np.ones(len(all_keys), np.bool_)
+        is_first[1:] = all_keys[1:] != all_keys[:-1]
+        all_keys, all_found = all_keys[is_first], all_found[is_first]
+    return all_keys, all_found.astype(np.int32)
+
+
+def _deleted_codes(
+    edits: GraphEdits, found_key: NDArray[np.uint64], found_entity: NDArray[np.int32], count: int
+) -> NDArray[np.int64]:
+    """Name the relations that a person has deleted, see `_codes`."""
+
+    def entity_of(key: int) -> int | None:
+        place = int(np.searchsorted(found_key, np.uint64(key)))
+        return int(found_entity[place]) if place < len(found_key) and int(found_key[place]) == key else None
+
+    deleted = [pair for pair, texts in edits.relation_texts(entity_of).items() if texts.deleted]
+    pairs = np.array(sorted(deleted), np.int64).reshape(-1, 2)
+    return pairs[:, 0] * count + pairs[:, 1]
+
+
+def _relations(chosen: Segment, entities: _Entities, deleted: NDArray[np.int64]) -> _Relations:
+    """Join relations of the same entities; those whose ends have become one, or are gone, are none."""
+    count = max(1, len(entities.keys))
+    document = np.repeat(np.arange(chosen.document_count), np.diff(chosen.document_relations))
+    source = entities.of_fragment[chosen.relation_source]
+    target = entities.of_fragment[chosen.relation_target]
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    codes = low * count + high
+    is_kept = (low >= 0) & (low < high)
+    if len(deleted):
+        is_kept &= ~np.isin(codes, deleted)
+    known, place = np.unique(codes[is_kept], return_inverse=True)
+    of_fragment = np.full(len(codes), _ABSENT, np.int64)
+    of_fragment[is_kept] = place
+    ends = np.stack([known // count, known % count], axis=1).astype(np.int32)
+    return _Relations(ends, of_fragment, document)
+
+
+def _occurrences(
+    chosen: Segment, entities: _Entities, relations: _Relations
+) -> tuple[NDArray[np.uint32], Compressed, Compressed]:
+    """Tell which passages there are, and where entities and relations stand among them."""
+    versions, version = np.unique(chosen.document_version, return_inverse=True)
+    parts = []
+    for of_fragment, document, offsets, position in (
+        (entities.of_fragment, entities.document, chosen.entity_mentions, chosen.mention_position),
+        (relations.of_fragment, relations.document, chosen.relation_mentions, chosen.relation_mention_position),
+    ):
+        counts = np.diff(offsets)
+        rows = np.repeat(of_fragment, counts)
+        is_kept = rows >= 0
+        where = np.repeat(version[document], counts)
+        parts.append((rows[is_kept], where[is_kept], position[is_kept].astype(np.int64), is_kept))
+    (own, own_where, own_position, kept), (other, other_where, other_position, other_kept) = parts
+    passages, of_entities, of_relations = _numbered(versions, own_where, own_position, other_where, other_position)
+    size = len(passages)
+    mentions = Compressed.of(chosen.mention_weight[kept], own, of_entities, (len(entities.keys), size))
+    others = Compressed.of(chosen.relation_mention_weight[other_kept], other, of_relations, (len(relations.ends), size))
+    return passages, mentions, others
+
+
+def _numbered(
+    versions: NDArray[np.uint32],
+    where: NDArray[np.int64],
+    position: NDArray[np.int64],
+    other_where: NDArray[np.int64],
+    other_position: NDArray[np.int64],
+) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
+    """Number the passages that are named, by version and position; returns them, and the number of each occurrence."""
+    length = np.zeros(len(versions), np.int64)
+    for places, positions in ((where, position), (other_where, other_position)):
+        np.maximum.at(length, places, positions + 1)
+    base = offsets_of(length)
+    # Chunks are numbered without gaps, so a flag for each is cheaper than an order of all mentions.
+    if int(base[-1]) > 4 * (len(where) + len(other_where)) + _SPARE_POSITIONS:
+        codes, places = np.unique(
+            np.concatenate([(where << 32) | position, (other_where << 32) | other_position]), return_inverse=True
+        )
+        passages = np.stack([versions[codes >> 32], (codes & 0xFFFFFFFF).astype(np.uint32)], axis=1)
+        return passages, places[: len(where)], places[len(where) :]
+    own, others = base[where] + position, base[other_where] + other_position
+    is_named = np.zeros(int(base[-1]), np.bool_)
+    is_named[own] = True
+    is_named[others] = True
+    number = np.cumsum(is_named) - 1
+    slots = np.flatnonzero(is_named)
+    version = np.searchsorted(base, slots, "right") - 1
+    passages = np.stack([versions[version], (slots - base[version]).astype(np.uint32)], axis=1)
+    return passages, number[own], number[others]
+
+
+def _strength(chosen: Segment, relations: _Relations) -> NDArray[np.float64]:
+    """Add up what documents say, the surer the more."""
+    is_kept = relations.of_fragment >= 0
+    said = chosen.relation_weight.astype(np.float64) * np.maximum(chosen.relation_confidence, MIN_ASSOCIATION)
+    return np.bincount(relations.of_fragment[is_kept], said[is_kept], minlength=len(relations.ends)).astype(np.float64)
 
 
 def _weights(
-    chosen: Segment,
-    relation: NDArray[np.int64],
-    ends: NDArray[np.int32],
-    mentions: Compressed,
-    relation_passages: Compressed,
+    strength: NDArray[np.float64], ends: NDArray[np.int32], mentions: Compressed, relation_passages: Compressed
 ) -> NDArray[np.float32]:
     """Weigh relations: what documents say, times how much more often than by chance both ends stand together.
 
     The association is normalised pointwise mutual information over passages (Bouma 2009), as in the model-free graphs
     of the field, from visible counts alone.
     """
-    is_kept = relation >= 0
-    said = chosen.relation_weight.astype(np.float64) * np.maximum(chosen.relation_confidence, _MIN_ASSOCIATION)
-    strength = np.bincount(relation[is_kept], said[is_kept], minlength=len(ends))
-    alone = np.maximum(1, np.diff(mentions.offsets)).astype(np.float64)[ends]
-    together = np.maximum(1, np.diff(relation_passages.offsets)).astype(np.float64)
+    alone = np.maximum(1, mentions.counts).astype(np.float64)
+    together = np.maximum(1, relation_passages.counts).astype(np.float64)
     total = float(max(2, mentions.width))
-    surprise = np.log(np.maximum(total * together, 1.0) / (alone[:, 0] * alone[:, 1]))
+    surprise = np.log(total * together / (alone[ends[:, 0]] * alone[ends[:, 1]]))
     association = surprise / np.maximum(np.log(total / together), 1e-9)
-    return (strength * np.clip(association, _MIN_ASSOCIATION, 1.0)).astype(np.float32)
+    return (strength * np.clip(association, MIN_ASSOCIATION, 1.0)).astype(np.float32)
 
 
 def _adjacency(ends: NDArray[np.int32], weights: NDArray[np.float32], count: int) -> Compressed:
-    rows = np.concatenate([ends[:, 0], ends[:, 1]])
-    columns = np.concatenate([ends[:, 1], ends[:, 0]])
-    return _compressed(np.concatenate([weights, weights]), rows, columns, (count, count))
-
-
-def _compressed(values: NDArray[np.float32], rows: Any, columns: Any, shape: tuple[int, int]) -> Compressed:
-    matrix = sparse.coo_array((values, (rows.astype(np.int32), columns.astype(np.int32))), shape=shape).tocsr()
-    matrix.sum_duplicates()
-    return Compressed(
-        matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(np.float32), shape[1]
+    # Ends ascend, so the upper half is in order already and each half has no duplicates.
+    upper = sparse.csr_array(
+        (weights, ends[:, 1], _offsets(ends[:, 0], count).astype(np.int32)), shape=(count, count), copy=False
     )
+    return Compressed.from_matrix(upper + upper.T.tocsr())
 
 
-def _found(
-    chosen: Segment,
-    keys: NDArray[np.uint64],
-    entity_of_key: NDArray[np.int64],
-    entity: NDArray[np.int64],
-    mentions: Compressed,
-) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """List the keys that lead to entities: a name leads to its own; an alias to the entity that most passages name."""
-    alias_entity = np.repeat(entity, np.diff(chosen.entity_aliases))
-    counts = np.diff(mentions.offsets).astype(np.int64)
-    all_keys = np.concatenate([keys, chosen.alias_key])
-    entities = np.concatenate([entity_of_key, alias_entity])
-    is_alias = np.concatenate([np.zeros(len(keys), np.int8), np.ones(len(alias_entity), np.int8)])
-    order = np.lexsort((entities, -counts[entities], is_alias, all_keys))
-    found, first = np.unique(all_keys[order], return_index=True)
-    return found, entities[order][first].astype(np.int32)
+def _document_frequency(chosen: Segment, entities: _Entities, by_entity: NDArray[np.int64]) -> NDArray[np.int32]:
+    _, version = np.unique(chosen.document_version, return_inverse=True)
+    entity, own = entities.of_fragment[by_entity], version[entities.document[by_entity]]
+    if bool(np.any(np.diff(version) < 0)):
+        order = np.lexsort((own, entity))
+        entity, own = entity[order], own[order]
+    is_first = np.ones(len(entity), np.bool_)
+    is_first[1:] = (entity[1:] != entity[:-1]) | (own[1:] != own[:-1])
+    return np.bincount(entity[is_first], minlength=len(entities.keys)).astype(np.int32)
 
 
-def _document_frequency(
-    chosen: Segment, entity: NDArray[np.int64], document: NDArray[np.int64], count: int
-) -> NDArray[np.int32]:
-    versions, place = np.unique(chosen.document_version, return_inverse=True)
-    codes = np.unique(entity * max(1, len(versions)) + place[document])
-    return np.bincount(codes // max(1, len(versions)), minlength=count).astype(np.int32)
+def _ordered(of_fragment: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Order fragments by what they belong to, leaving out those that belong to nothing."""
+    order = np.argsort(of_fragment, kind="stable")
+    return order[int(np.count_nonzero(of_fragment < 0)) :]
+
+
+def _places(known: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Look up where values stand in ascending ones, and whether they do."""
+    if not len(known):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return at, known[at] == wanted
+
+
+def _offsets(places: NDArray[np.integer], count: int) -> NDArray[np.int64]:
+    return offsets_of(np.bincount(places, minlength=count))

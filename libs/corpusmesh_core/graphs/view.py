@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import AbstractBitMap
 
-from corpusmesh_core.graphs.compiling import CompiledGraph, NamePair, compile_graph
+from corpusmesh_core.graphs.compiled import CompiledGraph
+from corpusmesh_core.graphs.compiling import compile_graph
+from corpusmesh_core.graphs.corrections import Corrections
+from corpusmesh_core.graphs.edits import EntityTexts, GraphEdits, RelationTexts, edits_of
 from corpusmesh_core.graphs.keys import key_text, pair_of
+from corpusmesh_core.graphs.resolution import JoinedNames
 from corpusmesh_core.graphs.segments import Segment
 from corpusmesh_core.graphs.strings import Strings
 from corpusmesh_core.records import Ordinal, RecordKind, chunk_record_id, derived_record_id
@@ -21,14 +25,18 @@ UNKNOWN: Final = -1
 class GraphView:
     """The graph of one caller; n entities, r relations, p passages. Everything in it is visible to the caller."""
 
-    def __init__(self, graph: CompiledGraph, pools: Sequence[tuple[int, Strings]]) -> None:
+    def __init__(
+        self, graph: CompiledGraph, pools: Sequence[tuple[int, Strings]], edits: GraphEdits | None = None
+    ) -> None:
         """Create the view; see `compile_view`.
 
         Args:
             graph: The compiled graph.
             pools: Strings, each with the place at which they begin.
+            edits: What people have corrected, the same as the graph was compiled with.
         """
         self._graph = graph
+        self._edits = edits or GraphEdits()
         self._pools = tuple(pools)
         self._bases = np.array([base for base, _ in pools], np.int64)
 
@@ -80,7 +88,22 @@ class GraphView:
     @cached_property
     def passage_mentions(self) -> Any:
         """The transpose of `mentions`, by rows: `csr_array`, float32, shape (p, n)."""
-        return self.mentions.T.tocsr()
+        return self._graph.passage_mentions.matrix()
+
+    @cached_property
+    def mention_sums(self) -> NDArray[np.float32]:
+        """Sum of each row of `mentions`, shape (n,)."""
+        return _row_sums(self.mentions)
+
+    @cached_property
+    def passage_sums(self) -> NDArray[np.float32]:
+        """Sum of each row of `passage_mentions`, shape (p,)."""
+        return _row_sums(self.passage_mentions)
+
+    @cached_property
+    def adjacency_sums(self) -> NDArray[np.float32]:
+        """Sum of each row of `adjacency`, shape (n,)."""
+        return _row_sums(self.adjacency)
 
     @cached_property
     def page_rank(self) -> NDArray[np.float32]:
@@ -107,7 +130,7 @@ class GraphView:
         return np.where(known[places] == wanted, self._graph.found_entity[places], UNKNOWN).astype(np.int32)
 
     def name(self, entity: int) -> str:
-        """Read the name of an entity: the one that most documents write, the longest of those.
+        """Read the name of an entity: what a person calls it, or what most documents do, the longest of those.
 
         Args:
             entity: Its place.
@@ -115,10 +138,11 @@ class GraphView:
         Returns:
             The name.
         """
-        return self._most(self._graph.fragment_name, entity)
+        given = self.entity_texts(entity).name
+        return self._most(self._graph.fragment_name, entity) if given is None else given
 
     def type(self, entity: int) -> str:
-        """Read the type of an entity: the one that most documents give.
+        """Read the type of an entity: what a person says, or most documents.
 
         Args:
             entity: Its place.
@@ -126,7 +150,8 @@ class GraphView:
         Returns:
             The type; "" where it is unknown.
         """
-        return self._most(self._graph.fragment_type, entity)
+        given = self.entity_texts(entity).type
+        return self._most(self._graph.fragment_type, entity) if given is None else given
 
     def names(self, entity: int) -> tuple[str, ...]:
         """Read the names by which visible documents call an entity.
@@ -139,6 +164,29 @@ class GraphView:
         """
         places = np.unique(self._graph.fragment_name[self._fragments(entity)])
         return tuple(sorted({self._text(place) for place in places.tolist()}))
+
+    def entity_texts(self, entity: int) -> EntityTexts:
+        """Read what people have said of an entity.
+
+        Args:
+            entity: Its place.
+
+        Returns:
+            Name, type and description, each None where nothing was said.
+        """
+        return self._entity_texts.get(entity, _NO_ENTITY_TEXTS)
+
+    def relation_texts(self, relation: int) -> RelationTexts:
+        """Read what people have said of a relation.
+
+        Args:
+            relation: Its place.
+
+        Returns:
+            Predicate, description and keywords, each None where nothing was said.
+        """
+        low, high = self._graph.relation_ends[relation].tolist()
+        return self._relation_texts.get((low, high), _NO_RELATION_TEXTS)
 
     def passage_record_id(self, passage: int) -> str:
         """Name the record of a passage.
@@ -189,9 +237,7 @@ class GraphView:
         Returns:
             Places of the relations, UNKNOWN where there is none, shape (len(pairs),).
         """
-        count = max(1, len(self.entity_keys))
-        ends = self._graph.relation_ends.astype(np.int64)
-        known = ends[:, 0] * count + ends[:, 1]
+        count, known = len(self.entity_keys), self._relation_codes
         wanted = np.array([low * count + high for low, high in (pair_of(a, b) for a, b in pairs)], np.int64)
         if not len(known) or not len(wanted):
             return np.full(len(wanted), UNKNOWN, np.int32)
@@ -246,6 +292,23 @@ class GraphView:
         return tuple(np.unique(self._graph.document_version[documents]).tolist())
 
     @cached_property
+    def _entity_texts(self) -> dict[int, EntityTexts]:
+        return self._edits.entity_texts(self._entity_of)
+
+    @cached_property
+    def _relation_texts(self) -> dict[tuple[int, int], RelationTexts]:
+        return self._edits.relation_texts(self._entity_of)
+
+    def _entity_of(self, key: int) -> int | None:
+        place = int(self.find((key,))[0])
+        return None if place == UNKNOWN else place
+
+    @cached_property
+    def _relation_codes(self) -> NDArray[np.int64]:
+        ends = self._graph.relation_ends.astype(np.int64)
+        return ends[:, 0] * len(self.entity_keys) + ends[:, 1]
+
+    @cached_property
     def _passage_codes(self) -> NDArray[np.int64]:
         passages = self._graph.passages.astype(np.int64)
         return (passages[:, 0] << 32) | passages[:, 1]
@@ -281,8 +344,8 @@ class GraphView:
 def compile_view(
     segments: Sequence[Segment],
     visible: AbstractBitMap,
-    resolved: Sequence[NamePair] = (),
-    corrections: None = None,
+    resolved: Sequence[JoinedNames] = (),
+    corrections: Corrections | None = None,
 ) -> GraphView:
     """Make the graph of a caller.
 
@@ -295,8 +358,13 @@ def compile_view(
     Returns:
         The view, the same as the visible subgraphs alone would give.
     """
-    del corrections
-    return GraphView(*compile_graph(segments, visible, resolved))
+    edits = edits_of(corrections or Corrections())
+    graph, pools = compile_graph(segments, visible, resolved, edits)
+    return GraphView(graph, pools, edits)
+
+
+def _row_sums(matrix: Any) -> NDArray[np.float32]:
+    return np.asarray(matrix.sum(axis=1), np.float32).ravel()
 
 
 def _passage_code(record_id: str) -> int:
@@ -306,5 +374,7 @@ def _passage_code(record_id: str) -> int:
     return (int(version) << 32) | int(position)
 
 
+_NO_ENTITY_TEXTS: Final = EntityTexts()
+_NO_RELATION_TEXTS: Final = RelationTexts()
 _MAX_ID_CHARACTERS: Final = 20
 """A version of ten digits, a dash, a position of nine."""

@@ -7,11 +7,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusmesh_core.graphs.columns import ranges
 from corpusmesh_core.graphs.view import GraphView
 
-TOLERANCE: Final = 1e-6
-"""A walk ends where a step moves less than this share of all that walks."""
+TOLERANCE: Final = 1e-5
+"""A walk ends where less than this share of all that walks is still on its way."""
 MAX_STEPS: Final = 100
+MAX_EDGES: Final = 75_000_000
+"""Edges that a walk passes; then what is still on its way is estimated. Some 60,000 passages take none of it."""
+_SPARSE_SHARE: Final = 0.15
+"""Share of all edges up to which a step follows the edges of what it stands on, not all edges."""
+_SMALL_EDGE_COUNT: Final = 500_000
+"""Edges that are passed faster than it is found out which of them matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +29,13 @@ class Walk:
         entities: Shape (n,).
         passages: Shape (p,).
         step_count: Steps that were made.
+        estimated: Share that was still on its way when the walk ended, and was estimated.
     """
 
     entities: NDArray[np.float32]
     passages: NDArray[np.float32]
     step_count: int
+    estimated: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +66,14 @@ def page_rank(adjacency: Any, *, damping: float = 0.85) -> NDArray[np.float32]:
     count = adjacency.shape[0]
     if not count:
         return np.zeros(0, np.float32)
-    degree = np.asarray(adjacency.sum(axis=1), np.float32).ravel()
-    inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
+    inverse = _inverse(np.asarray(adjacency.sum(axis=1), np.float32).ravel())
     rank: NDArray[np.float32] = np.full(count, 1.0 / count, np.float32)
     for _ in range(MAX_STEPS):
-        moved = adjacency @ (rank * inverse)
+        moved = np.float32(damping) * (adjacency @ (rank * inverse))
         # What stands where nothing leads on starts anew, as do all that do not walk on.
-        after = np.float32(damping) * moved + np.float32((1.0 - damping * float(moved.sum())) / count)
-        change = float(np.abs(after - rank).sum())
-        rank = after.astype(np.float32)
+        moved += np.float32((1.0 - float(moved.sum())) / count)
+        change = float(np.abs(moved - rank).sum())
+        rank = moved
         if change < TOLERANCE:
             break
     return rank
@@ -78,11 +86,16 @@ def personalized_page_rank(
     damping: float = 0.5,
     *,
     relation_share: float = 1.0,
+    tolerance: float = TOLERANCE,
+    max_edges: int = MAX_EDGES,
 ) -> Walk:
     """Walk from seeds over entities and passages, along mentions and relations.
 
     An entity leads to the passages that it stands in by how often it does, and to other entities by the strength of
-    the relations; a passage leads to its entities.
+    the relations; a passage leads to its entities. What is on its way is followed step by step, a share of it stays at
+    each: at first along few edges, and in a large graph no longer than `max_edges` allow. By then it has spread so
+    far that one more step hardly changes it, so it is taken to stay that way (exact where the walk has mixed, also
+    where the graph has two sides between which it goes to and fro).
 
     Args:
         view: The graph.
@@ -90,43 +103,42 @@ def personalized_page_rank(
         passage_seeds: Weight by place of a passage, above 0.
         damping: Probability of walking on rather than starting anew at a seed.
         relation_share: Factor of relations against mentions; 0 walks along mentions alone.
+        tolerance: Share still on its way at which the walk ends.
+        max_edges: Edges that it passes at most; at least one step is made.
 
     Returns:
         Where the walk spends its time; all zeros without seeds.
+
+    References:
+        Jeh and Widom, WWW 2003; HippoRAG, NeurIPS 2024.
     """
     n, p = view.mentions.shape
-    start = np.zeros(n + p, np.float32)
-    for place, weight in entity_seeds.items():
-        start[place] += weight
-    for place, weight in passage_seeds.items():
-        start[n + place] += weight
-    total = float(start.sum())
-    if total <= 0.0:
-        return Walk(start[:n], start[n:], 0)
-    start /= np.float32(total)
-    mentions, passages, adjacency = view.mentions, view.passage_mentions, view.adjacency
-    share = np.float32(relation_share)
-    degree = np.concatenate(
-        [
-            np.asarray(mentions.sum(axis=1)).ravel() + share * np.asarray(adjacency.sum(axis=1)).ravel(),
-            np.asarray(passages.sum(axis=1)).ravel(),
-        ]
-    ).astype(np.float32)
-    inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
-    rank, steps = start.copy(), 0
-    while steps < MAX_STEPS:
-        steps += 1
-        out = rank * inverse
-        moved = np.empty_like(rank)
-        moved[:n] = mentions @ out[n:] + share * (adjacency @ out[:n])
-        moved[n:] = passages @ out[:n]
-        moved *= np.float32(damping)
-        moved += start * np.float32(1.0 - float(moved.sum()))
-        change = float(np.abs(moved - rank).sum())
-        rank = moved
-        if change < TOLERANCE:
+    start = _start(entity_seeds, passage_seeds, n, p)
+    rank = np.zeros(n + p, np.float32)
+    if not start.any():
+        return Walk(rank[:n], rank[n:], 0, 0.0)
+    paths = _Paths(view, relation_share)
+    before, moving, mass = start, start, 1.0
+    steps = passed = 0
+    while steps < MAX_STEPS and mass >= tolerance:
+        is_worth_it = steps < _SPARSE_STEPS and paths.edge_count > _SMALL_EDGE_COUNT
+        support = np.flatnonzero(moving) if is_worth_it else None
+        cost = paths.edge_count if support is None else min(paths.edge_count, paths.edges_of(support))
+        if steps and passed + cost > max_edges:
             break
-    return Walk(rank[:n], rank[n:], steps)
+        is_sparse = support is not None and cost < _SPARSE_SHARE * paths.edge_count
+        moved = paths.along(moving, support) if is_sparse and support is not None else paths.along_all(moving)
+        rank += np.float32(1.0 - damping) * moving
+        moved *= np.float32(damping)
+        left = float(moved.sum(dtype=np.float64))
+        # What stands where nothing leads on starts anew.
+        moved += np.float32(max(0.0, damping * mass - left)) * start
+        before, moving, mass = moving, moved, damping * mass
+        steps, passed = steps + 1, passed + cost
+    # The rest is moving, then what it becomes: much like what it was one step before.
+    rank += (moving + before * np.float32(damping * mass / max(float(before.sum()), 1e-30))) / np.float32(1.0 + damping)
+    rank /= np.float32(rank.sum(dtype=np.float64))
+    return Walk(rank[:n], rank[n:], steps, mass)
 
 
 def neighbourhood(view: GraphView, entities: Sequence[int], hops: int, limit: int) -> Neighbourhood:
@@ -151,7 +163,8 @@ def neighbourhood(view: GraphView, entities: Sequence[int], hops: int, limit: in
         left = limit - sum(map(len, chosen))
         if left <= 0 or not len(current):
             break
-        strength = np.asarray(adjacency[current].sum(axis=0)).ravel()
+        places = ranges(*_rows(adjacency, current))
+        strength = np.bincount(adjacency.indices[places], adjacency.data[places], minlength=n)
         reached = np.flatnonzero((strength > 0) & (hop < 0))
         current = reached[np.argsort(-strength[reached], kind="stable")][:left]
         hop[current] = distance
@@ -161,3 +174,82 @@ def neighbourhood(view: GraphView, entities: Sequence[int], hops: int, limit: in
     within = np.flatnonzero((hop[ends[:, 0]] >= 0) & (hop[ends[:, 1]] >= 0))
     within = within[np.argsort(-view.relation_weights[within], kind="stable")]
     return Neighbourhood(found.astype(np.int32), hop[found], within.astype(np.int32))
+
+
+class _Paths:
+    """Where one step leads: entities come before passages."""
+
+    def __init__(self, view: GraphView, relation_share: float) -> None:
+        self._mentions, self._passages, self._adjacency = view.mentions, view.passage_mentions, view.adjacency
+        self._share = np.float32(relation_share)
+        self._count = view.mentions.shape[0]
+        degree = np.concatenate([view.mention_sums + self._share * view.adjacency_sums, view.passage_sums])
+        self._inverse = _inverse(degree)
+        self.edge_count = 2 * self._mentions.nnz + self._adjacency.nnz
+
+    def edges_of(self, places: NDArray[np.int64]) -> int:
+        """Count the edges that lead away from some places."""
+        entities, passages = self._split(places)
+        return sum(
+            int(_rows(matrix, rows)[1].sum())
+            for matrix, rows in (
+                (self._mentions, entities),
+                (self._adjacency, entities),
+                (self._passages, passages),
+            )
+        )
+
+    def along_all(self, moving: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Make a step from everywhere."""
+        n, out = self._count, moving * self._inverse
+        moved = np.empty_like(moving)
+        moved[:n] = self._mentions @ out[n:]
+        if self._share:
+            moved[:n] += self._share * (self._adjacency @ out[:n])
+        moved[n:] = self._passages @ out[:n]
+        return moved
+
+    def along(self, moving: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Make a step from some places, where all that moves is."""
+        n, moved = self._count, np.zeros_like(moving)
+        entities, passages = self._split(places)
+        for matrix, rows, origin, target, factor in (
+            (self._mentions, entities, 0, n, np.float32(1.0)),
+            (self._adjacency, entities, 0, 0, self._share),
+            (self._passages, passages, n, 0, np.float32(1.0)),
+        ):
+            starts, counts = _rows(matrix, rows)
+            edges = ranges(starts, counts)
+            out = moving[rows + origin] * self._inverse[rows + origin] * factor
+            np.add.at(moved, matrix.indices[edges] + target, matrix.data[edges] * np.repeat(out, counts))
+        return moved
+
+    def _split(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        at = int(np.searchsorted(places, self._count))
+        return places[:at], places[at:] - self._count
+
+
+def _start(
+    entity_seeds: Mapping[int, float], passage_seeds: Mapping[int, float], n: int, p: int
+) -> NDArray[np.float32]:
+    start = np.zeros(n + p, np.float32)
+    for place, weight in entity_seeds.items():
+        start[place] += max(0.0, weight)
+    for place, weight in passage_seeds.items():
+        start[n + place] += max(0.0, weight)
+    total = float(start.sum(dtype=np.float64))
+    return start / np.float32(total) if total > 0 else start
+
+
+def _rows(matrix: Any, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Tell where the entries of some rows begin, and how many there are."""
+    starts = matrix.indptr[rows].astype(np.int64)
+    return starts, matrix.indptr[rows + 1].astype(np.int64) - starts
+
+
+def _inverse(degree: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.divide(np.float32(1.0), degree, out=np.zeros_like(degree), where=degree > 0)
+
+
+_SPARSE_STEPS: Final = 6
+"""Steps after which a walk from few seeds has reached most of what there is, or never will."""
