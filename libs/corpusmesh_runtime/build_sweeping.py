@@ -4,7 +4,7 @@ A worker that was thought dead may write late. So what is removed at the first l
 one, after every lease has run out (rule 8 of `research/reliability.md` 2.3).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from time import monotonic
 from typing import Final
 
@@ -30,14 +30,23 @@ _LATE: Final = "late"
 class SweepStage:
     """Removes records and artefacts that no build needs."""
 
-    def __init__(self, builds: BuildStore, objects: ObjectStore, index: RecordIndex) -> None:
+    def __init__(
+        self,
+        builds: BuildStore,
+        objects: ObjectStore,
+        index: RecordIndex,
+        also_needed: Callable[[Claim, BuildRow, Sequence[str]], Awaitable[Collection[str]]] | None = None,
+    ) -> None:
         """Create the stage.
 
         Args:
             builds: Builds of one kind.
             objects: Artefacts.
             index: The record index.
+            also_needed: Tells which of the objects of a build stay besides its artefacts and what runs under way have
+                written; None for none.
         """
+        self._also_needed = also_needed
         self._builds = builds
         self._objects = objects
         self._index = index
@@ -76,19 +85,6 @@ class SweepStage:
             return StageOutcome(goes_on=True, is_late=True, payload={_LATE: encode_bitmap(seen)})
         return StageOutcome()
 
-    async def also_needed(self, claim: Claim, build: BuildRow, keys: Sequence[str]) -> Collection[str]:
-        """Tell what stays besides the artefacts of the build and what runs under way have written.
-
-        Args:
-            claim: The sweep's claim.
-            build: The build as it is now.
-            keys: Its objects.
-
-        Returns:
-            Those of them that stay; for trees none.
-        """
-        return ()
-
     async def _remove(self, context: TaskContext, ordinals: BitMap, *, forgets: bool) -> int:
         """Remove records, for about a minute; tell of how many ordinals."""
         began = monotonic()
@@ -124,7 +120,9 @@ class SweepStage:
         # Read after the listing: a build that began since is not in it, one that has published since is named.
         living = await self._builds.living_runs(context.claim)
         current = await self._builds.of_claim(context.claim)
-        needed = frozenset((*current.artefacts.values(), *await self.also_needed(context.claim, current, found)))
+        needed = set(current.artefacts.values())
+        if self._also_needed is not None:
+            needed.update(await self._also_needed(context.claim, current, found))
         for key in found:
             if key not in needed and key[len(prefix) :].partition("/")[0] not in living:
                 await self._objects.delete(key)

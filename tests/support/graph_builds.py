@@ -172,7 +172,7 @@ class GraphTask:
     slice_count: int = 0
 
     async def work(self, fuse: Fuse, settings: GraphServiceSettings) -> None:
-        """Go on until the graph is published, or the process dies; what the queue does is done at once or not at all."""
+        """Go on until the graph is published, or the process dies; what the queue does is done wholly or not at all."""
         while True:
             outcome = await self.attempt(fuse, settings)
             self.slice_count += 1

@@ -15,8 +15,9 @@ from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.handlers import make_handlers
 from corpusmesh_graph.models import GraphModels
 from corpusmesh_graph.stages.build_graph import BuildGraphStage
-from corpusmesh_graph.stages.sweep_graph import SweepGraphStage
+from corpusmesh_graph.stages.sweep_graph import FoundKeeper
 from corpusmesh_graph.stores import GraphReads, GraphStores, GraphTools
+from corpusmesh_runtime.build_sweeping import SweepStage
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.service import GuardedService
 from corpusmesh_runtime.worker import StageHandler
@@ -82,5 +83,5 @@ def graph_stages(
     )
     return {
         Stage.BUILD_GRAPH: BuildGraphStage(settings, stores, build_tools),
-        Stage.SWEEP_GRAPH: SweepGraphStage(stores.builds, stores.objects, stores.index),
+        Stage.SWEEP_GRAPH: SweepStage(stores.builds, stores.objects, stores.index, FoundKeeper(stores.builds)),
     }

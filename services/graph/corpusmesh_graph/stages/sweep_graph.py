@@ -1,4 +1,4 @@
-"""Stage sweep_graph: as for trees, but that what was found and is not in a graph yet stays for the next build."""
+"""What a sweep of graphs leaves: what was found and is not in a graph yet stays for the next build."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -8,37 +8,32 @@ from pyroaring import BitMap
 
 from corpusmesh_core.errors import NotFoundError
 from corpusmesh_core.ports.builds import BuildRow, BuildStore
-from corpusmesh_core.ports.index import RecordIndex
-from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.work import Claim
 from corpusmesh_core.tenancy.publishing import load_bitmap
 from corpusmesh_graph.building.extracting import EXTRACTED
 from corpusmesh_runtime.build_keys import build_key
-from corpusmesh_runtime.build_sweeping import SweepStage
 
 _RANGE: Final = re.compile(r"(\d+)-(\d+)-[0-9a-f]+")
 
 
-class SweepGraphStage(SweepStage):
-    """Removes records and artefacts of graphs that no build needs."""
+class FoundKeeper:
+    """Keeps what was found in versions that are published, and that the graph has not taken in."""
 
-    def __init__(self, builds: BuildStore, objects: ObjectStore, index: RecordIndex) -> None:
-        """Create the stage.
+    def __init__(self, builds: BuildStore) -> None:
+        """Create it.
 
         Args:
             builds: Builds of graphs.
-            objects: Artefacts.
-            index: The record index.
         """
-        super().__init__(builds, objects, index)
+        self._builds = builds
 
-    async def also_needed(self, claim: Claim, build: BuildRow, keys: Sequence[str]) -> Collection[str]:
-        """Keep what was found in versions that are published, and that the graph has not taken in.
+    async def __call__(self, claim: Claim, build: BuildRow, keys: Sequence[str]) -> Collection[str]:
+        """Tell what stays.
 
         Args:
             claim: The sweep's claim.
             build: The build as it is now.
-            keys: Objects of the build.
+            keys: Its objects.
 
         Returns:
             Those of them that stay.
