@@ -67,6 +67,8 @@ def _items(value: object, names: Sequence[str]) -> Iterator[object]:
             is_wrapped = isinstance(entry, Mapping) and any(isinstance(entry.get(name), list) for name in names)
             if is_wrapped:
                 yield from _items(entry, names)
+            elif isinstance(entry, list) and names is _RELATION_LISTS:
+                yield entry
             elif isinstance(entry, Mapping) and (_json_relation(entry) is not None) == (names is _RELATION_LISTS):
                 yield entry
 
