@@ -17,7 +17,7 @@ from corpusmesh_core.orchestration.transitions import SCOPE, SCOPE_RECORDS, SCOP
 from corpusmesh_core.orchestration.values import Lane, Stage
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.metadata import DocumentStore, PurgeStore
-from corpusmesh_core.ports.objects import ObjectStore
+from corpusmesh_core.ports.objects import ObjectInfo, ObjectStore
 from corpusmesh_core.ports.work import Claim, StageAttempt
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import VersionRow, VersionState
@@ -48,10 +48,13 @@ class Stores:
     async def versions_by_ordinal(self, tenant_id: str, ordinals: Sequence[int]) -> list[VersionRow]:
         return [replace(version(n), artefacts={**version(n).artefacts, **self.noted}) for n in ordinals]
 
-    async def list_prefix(self, prefix: str, *, timeout_seconds: float) -> AsyncIterator[str]:
+    async def list_prefix(self, prefix: str, *, timeout_seconds: float) -> AsyncIterator[ObjectInfo]:
         for key in self.objects:
             if key.startswith(prefix):
-                yield key
+                yield ObjectInfo(key, 1)
+
+    async def build_ids(self, tenant_id: str, knowledge_base_id: str) -> list[str]:
+        return ["graph"]
 
     async def remove_originals(
         self, tenant_id: str, ordinals: Sequence[int], remove: Callable[[str], Awaitable[None]]
@@ -119,6 +122,14 @@ def version(ordinal: int) -> VersionRow:
         publish_time=None,
         create_time=datetime(2026, 1, 1, tzinfo=UTC),
     )
+
+
+async def test_what_a_build_has_found_in_a_version_goes_with_it() -> None:
+    stores = Stores()
+    found = {name: f"acme/artefacts/graph/found/{name}" for name in ("1-6-aa", "7-7-bb", "2-30-cc", "8-9-dd")}
+    stores.objects |= dict.fromkeys(found.values(), b"")
+    await run_stage(stores, Stage.PURGE, None)
+    assert {found["7-7-bb"], found["2-30-cc"]} == set(stores.removed) & set(found.values())
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,24 @@ class PostgresPurgeStore:
             )
         return [row["ordinal"] for row in rows]
 
+    async def build_ids(self, tenant_id: str, knowledge_base_id: str) -> Sequence[str]:
+        """See `PurgeStore`.
+
+        Args:
+            tenant_id: Tenant.
+            knowledge_base_id: Knowledge base.
+
+        Returns:
+            Ids, those that are being removed included.
+        """
+        async with self._database.tenant(tenant_id) as connection:
+            rows = await connection.fetch(
+                "SELECT build_id FROM corpusmesh.builds WHERE tenant_id = $1 AND knowledge_base_id = $2 ORDER BY 1",
+                tenant_id,
+                knowledge_base_id,
+            )
+        return [row["build_id"] for row in rows]
+
     async def count_rows(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> int:
         """See `PurgeStore`.
 

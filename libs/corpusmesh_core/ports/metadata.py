@@ -305,6 +305,10 @@ class PurgeStore(Protocol):
         """Give the ordinals of all versions that a document ever had."""
         ...
 
+    async def build_ids(self, tenant_id: str, knowledge_base_id: str) -> Sequence[str]:
+        """Name the builds of a knowledge base: what they have found in a version goes with it."""
+        ...
+
     async def count_rows(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> int:
         """Count the rows that a deleted document left besides the mark that it was deleted."""
         ...

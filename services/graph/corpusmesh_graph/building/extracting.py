@@ -16,10 +16,8 @@ from corpusmesh_graph.building.drafts import GONE
 from corpusmesh_graph.building.reading import GraphDocument, read_documents
 from corpusmesh_graph.building.scope import BuildScope
 from corpusmesh_graph.models import GraphSession
-from corpusmesh_runtime.build_keys import build_key
+from corpusmesh_runtime.build_keys import found_key
 
-EXTRACTED: Final = "extracted"
-"""Folder of what was found, beside those of runs: a run that fails leaves it to the next."""
 _READ_AHEAD: Final = 2
 _DEADLINE_MARGIN_SECONDS: Final = 120.0
 """What is left of a task for writing when its language model has had all the rest."""
@@ -177,9 +175,8 @@ class Extractor:
         return bytes(self._scope.draft.wanted.fingerprints[document.place])
 
     def _key(self, documents: Sequence[GraphDocument]) -> str:
-        """Name what is kept of some documents: first and last version, so that a purge finds it, and a digest."""
         versions = sorted(int(document.row.ordinal) for document in documents)
         digest = hashlib.blake2b(digest_size=8)
         for document in sorted(documents, key=lambda item: item.place):
             digest.update(int(document.row.ordinal).to_bytes(4, "big") + self._fingerprint(document))
-        return build_key(self._scope.row, EXTRACTED, f"{versions[0]}-{versions[-1]}-{digest.hexdigest()}")
+        return found_key(self._scope.row, versions[0], versions[-1], digest.hexdigest())

@@ -6,6 +6,8 @@ every lease and the index's memory of deleted ids have run out.
 
 from collections.abc import Sequence
 
+from pyroaring import BitMap
+
 from corpusmesh_core.errors import UnavailableError
 from corpusmesh_core.orchestration.transitions import SCOPE, SCOPE_RECORDS, SCOPE_RUN
 from corpusmesh_core.orchestration.values import Stage
@@ -16,6 +18,7 @@ from corpusmesh_core.ports.work import StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_ingest.stages.artefact_access import remove_written
+from corpusmesh_runtime.build_keys import found_prefix, may_be_of
 from corpusmesh_runtime.worker import TaskContext
 
 
@@ -85,4 +88,14 @@ class PurgeStage:
         async def remove(sha256: str) -> None:
             await self._objects.delete(original_key(claim.tenant_id, sha256))
 
+        for build_id in await self._purges.build_ids(claim.tenant_id, claim.knowledge_base_id):
+            await self._remove_found(context, build_id)
         await self._purges.remove_originals(claim.tenant_id, list(claim.parts), remove)
+
+    async def _remove_found(self, context: TaskContext, build_id: str) -> None:
+        """Remove what a build has found in the versions, and has not taken in yet."""
+        claim = context.claim
+        prefix = found_prefix(claim.tenant_id, build_id)
+        listing = self._objects.list_prefix(prefix, timeout_seconds=context.remaining_seconds())
+        for key in may_be_of([info.key async for info in listing], BitMap(claim.parts)):
+            await self._objects.delete(key)
