@@ -8,6 +8,7 @@ References:
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,8 @@ _BREADTH: Final = (24, 8, 4, 4)
 _TYPED: Final = 2.0
 _LOOKED_THROUGH: Final = 2_000
 """Entities that are looked through for those of a type, those of the highest rank."""
+_SHOWING_TYPES: Final = 300
+"""Entities whose types are those of a graph, those of the highest rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +166,8 @@ def entities_of_types(view: GraphView, graph: int, types: Collection[str], most:
     looked = min(_LOOKED_THROUGH, len(ranks))
     best = np.argpartition(-ranks, looked - 1)[:looked]
     ordered = best[np.lexsort((best, -ranks[best]))].tolist()
-    found = [place for place in ordered if view.type(place) in types]
-    return tuple(Found(graph, place, float(ranks[place]), StepReason.TYPE) for place in found[:most])
+    found = islice((place for place in ordered if view.type(place) in types), most)
+    return tuple(Found(graph, place, float(ranks[place]), StepReason.TYPE) for place in found)
 
 
 def types_of(view: GraphView, most: int) -> tuple[str, ...]:
@@ -180,7 +183,7 @@ def types_of(view: GraphView, most: int) -> tuple[str, ...]:
     ranks = view.page_rank
     if not len(ranks):
         return ()
-    looked = min(_LOOKED_THROUGH, len(ranks))
+    looked = min(_SHOWING_TYPES, len(ranks))
     counts: dict[str, int] = {}
     for place in np.argpartition(-ranks, looked - 1)[:looked].tolist():
         name = view.type(place)

@@ -161,5 +161,8 @@ def _strongest_columns(view: GraphView, matrix: object, row: int, most: int) -> 
     start, end = (int(place) for place in matrix.indptr[row : row + 2])  # type: ignore[attr-defined]
     columns = matrix.indices[start:end]  # type: ignore[attr-defined]
     weights = matrix.data[start:end]  # type: ignore[attr-defined]
-    order = np.lexsort((columns, -weights))[:most]
+    if len(columns) > most:
+        part = np.argpartition(-weights, most - 1)[:most]
+        columns, weights = columns[part], weights[part]
+    order = np.lexsort((columns, -weights))
     return tuple(view.passage_record_id(int(columns[place])) for place in order)

@@ -21,7 +21,6 @@ from corpusmesh_core.graph_search.adjacency import (
 from corpusmesh_core.graph_search.keywords import GraphKeywords
 from corpusmesh_core.graph_search.levels import Found, distinct
 from corpusmesh_core.graph_search.reading import passages_of_relation
-from corpusmesh_core.graph_search.records import statement_of
 from corpusmesh_core.graph_search.steps import StepReason
 from corpusmesh_core.ports.reranking import MAX_PASSAGE_BYTES, PassageReranker
 from corpusmesh_core.prompts.graph_search_relations_v1 import GRAPH_SEARCH_RELATIONS_V1
@@ -31,7 +30,13 @@ from corpusmesh_retrieve.asking import question_block
 from corpusmesh_retrieve.graphs.frame import ENTITY_KINDS, RELATION_KINDS, Ask, GraphFrame
 from corpusmesh_retrieve.graphs.levels import tell_picked
 from corpusmesh_retrieve.graphs.passages import Passages, put_first
-from corpusmesh_retrieve.graphs.telling import PASSAGES_OF_ONE, ends_named, tell_entities, tell_relations
+from corpusmesh_retrieve.graphs.telling import (
+    PASSAGES_OF_ONE,
+    ends_named,
+    relation_statement,
+    tell_entities,
+    tell_relations,
+)
 from corpusmesh_retrieve.outcome import StageState
 from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
@@ -187,8 +192,7 @@ class Adjacency:
 def _told(frame: GraphFrame, relation: Found) -> str:
     """Write a relation in one line, as a model reads it."""
     names = " \u2013 ".join(ends_named(frame, relation))
-    records = frame.relation_records.get(relation.identity, ())
-    statement = " ".join(" ".join(map(statement_of, records[:1])).split())
+    statement = " ".join(relation_statement(frame, relation).split())
     return f"{names}: {statement}"[:_MAX_SHOWN_CHARACTERS] if statement else names
 
 

@@ -61,7 +61,8 @@ def entity_lines(frame: GraphFrame, entities: Sequence[Found]) -> list[Line]:
         records = frame.entity_records.get(item.identity)
         if records:
             view = frame.graphs[item.graph].view
-            text = Row((view.name(item.place), view.type(item.place)), item.score, _statement(records)).line
+            said = view.entity_texts(item.place).description or _statement(records)
+            text = Row((view.name(item.place), view.type(item.place)), item.score, said).line
             lines.append(Line(item, text, estimate_tokens(text) + 1))
     return lines
 
@@ -80,9 +81,24 @@ def relation_lines(frame: GraphFrame, relations: Sequence[Found]) -> list[Line]:
     for item in relations:
         records = frame.relation_records.get(item.identity)
         if records:
-            text = Row(ends_named(frame, item), item.score, _statement(records)).line
+            text = Row(ends_named(frame, item), item.score, relation_statement(frame, item)).line
             lines.append(Line(item, text, estimate_tokens(text) + 1))
     return lines
+
+
+def relation_statement(frame: GraphFrame, relation: Found) -> str:
+    """Say what is known of a relation: what a person has said of it, else what documents say.
+
+    Args:
+        frame: The search; it has read its records.
+        relation: The relation.
+
+    Returns:
+        The text; "" where nothing is said.
+    """
+    texts = frame.graphs[relation.graph].view.relation_texts(relation.place)
+    own = texts.description or texts.predicate
+    return own or _statement(frame.relation_records.get(relation.identity, ()))
 
 
 def fitting(lines: Sequence[Line], max_tokens: int) -> tuple[Line, ...]:
