@@ -169,6 +169,9 @@ async def test_relations_are_listed_of_all_of_an_entity_and_of_a_pair() -> None:
         with pytest.raises(InvalidArgumentError):
             await relations(mesh, other_entity="Anna Berg")
     assert (pair.predicate, list(pair.keywords), pair.chunk_count) == ("chairs", ["office"], 2)
+    # Read from source to target, whichever key is the smaller.
+    assert (pair.source_title, pair.target_title) == ("Anna Berg", "Harbour Board")
+    assert pair.source == name_of("Anna Berg")
     with calling("bob"):
         assert ends(await relations(mesh)) == {
             frozenset({"Anna Berg", "Harbour Board"}),

@@ -27,6 +27,8 @@ _MAX_QUERY_CHARACTERS: Final = 256
 _MAX_TYPES: Final = 32
 _MAX_DOCUMENTS: Final = 200
 _MAX_HOPS: Final = 4
+_MAX_SAYINGS: Final = 300
+"""Relations of a neighbourhood of which more than one document is read."""
 
 
 class EntityReader:
@@ -131,12 +133,15 @@ class EntityReader:
         shown = near.entities[:max_entities].tolist()
         ends = scene.graph.relation_ends[near.relations]
         among = near.relations[np.isin(ends, shown).all(axis=1)]
+        places = among[:max_relations].tolist()
+        relations = [relation_to_wire(scene, relation) for relation in places]
+        await self._sayings.put_into(scene, relations, places, most_of_each=1 if len(places) > _MAX_SAYINGS else 3)
         return pb.GetNeighbourhoodResponse(
             neighbours=[
                 pb.Neighbour(entity=entity_to_wire(scene, entity), hops=hops)
                 for entity, hops in zip(shown, near.hops.tolist(), strict=False)
             ],
-            relations=[relation_to_wire(scene, relation) for relation in among[:max_relations].tolist()],
+            relations=relations,
             truncated=len(near.entities) > max_entities or len(among) > max_relations,
         )
 

@@ -7,8 +7,9 @@ from typing import Final
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.graphs.descriptions import assembled_description
-from corpusmesh_core.graphs.records import CONFIDENCE, METHODS, texts_of
+from corpusmesh_core.graphs.records import CONFIDENCE, METHODS, SOURCE, texts_of
 from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_graph.names import entity_name
 from corpusmesh_graph.scenes import GraphScene, SceneReader
 
 MAX_FRAGMENTS: Final = 200
@@ -26,6 +27,7 @@ class Said:
         description: Their descriptions; where none has one, the sentences that tell most.
         names: Names and aliases that they use; of an entity alone.
         predicate: How most of them relate the two; of a relation alone.
+        source: Key of the entity that the predicate goes out from; 0 without one.
         keywords: What it is about; of a relation alone.
         methods: How it was found, ascending.
         confidence: How sure the surest method is, 0 to 1.
@@ -35,6 +37,7 @@ class Said:
     description: str = ""
     names: tuple[str, ...] = ()
     predicate: str = ""
+    source: int = 0
     keywords: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     confidence: float = 0.0
@@ -104,6 +107,10 @@ class SayingReader:
         for message, said in zip(messages, found, strict=True):
             message.description, message.merged_by_model = said.description, said.merged_by_model
             message.predicate, message.confidence = said.predicate, said.confidence
+            if said.source and entity_name_at(scene, said.source) == message.target:
+                # A relation has no direction of its own; what is said of it may have one.
+                message.source, message.target = message.target, message.source
+                message.source_title, message.target_title = message.target_title, message.source_title
             message.keywords.extend(said.keywords)
             message.methods.extend(said.methods)
 
@@ -113,18 +120,38 @@ class SayingReader:
         return [_said([records[record_id] for record_id in group if record_id in records]) for group in wanted]
 
 
+def entity_name_at(scene: GraphScene, key: int) -> str:
+    """Name the entity that a key leads to.
+
+    Args:
+        scene: What the caller may see.
+        key: Key of any of its names.
+
+    Returns:
+        `knowledgeBases/*/graph/entities/*`; "" where there is none.
+    """
+    place = int(scene.graph.find([key])[0])
+    return entity_name(scene.knowledge_base_id, int(scene.graph.entity_keys[place])) if place >= 0 else ""
+
+
 def _said(records: Sequence[Record]) -> Said:
     surest = sorted(records, key=lambda record: (-_confidence(record), record.publisher))
     texts = [texts_of(record) for record in surest]
     described = assembled_description(text.description for text in texts)
     sentences = (text.sentence for text in texts[:_MAX_SENTENCES])
-    predicates = Counter(text.predicate for text in texts if text.predicate)
+    predicates = Counter(
+        (text.predicate, record.attributes.get(SOURCE, ""))
+        for text, record in zip(texts, surest, strict=True)
+        if text.predicate
+    )
+    predicate, source = min(predicates, key=lambda one: (-predicates[one], *one), default=("", ""))
     keywords = Counter(keyword for text in texts for keyword in text.keywords)
     is_entity = bool(records) and records[0].kind is RecordKind.ENTITY
     return Said(
         description=described or assembled_description(sentences),
         names=tuple(sorted({name for record in records for name in record.keywords})) if is_entity else (),
-        predicate=min(predicates, key=lambda name: (-predicates[name], name), default=""),
+        predicate=predicate,
+        source=int(source or "0", 16),
         keywords=tuple(name for name, _ in keywords.most_common(_MAX_KEYWORDS)),
         methods=tuple(sorted({name for record in records for name in record.attributes.get(METHODS, "").split()})),
         confidence=max(map(_confidence, records), default=0.0),
