@@ -1,6 +1,6 @@
 """The stages that understand a question before the search, in their order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,11 +43,12 @@ class UnderstandingTools:
     now: Callable[[], datetime]
 
 
-def understanding_stages(tools: UnderstandingTools) -> tuple[Stage, ...]:
+def understanding_stages(tools: UnderstandingTools, *, beside: Sequence[Stage] = ()) -> tuple[Stage, ...]:
     """Make the stages.
 
     Args:
         tools: What they stand on.
+        beside: Further stages that work on the stand-alone question, at the same time as the others.
 
     Returns:
         The stand-alone question first; then all that works on it, at the same time, where memory waits for the
@@ -64,6 +65,7 @@ def understanding_stages(tools: UnderstandingTools) -> tuple[Stage, ...]:
             (Decomposition(),),
             (StepBack(),),
             (HypotheticalPassage(),),
+            *((stage,) for stage in beside),
         ),
     )
 

@@ -1,0 +1,52 @@
+"""The stages of graphs in a search, and where each stands among the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corpusmesh_core.ports.index import RecordIndex
+from corpusmesh_core.ports.reranking import PassageReranker
+from corpusmesh_core.query import GraphMode
+from corpusmesh_retrieve.graphs.opening import GraphViews
+from corpusmesh_retrieve.graphs.stage import GraphStage, GraphTableStage, Mode, modes_of
+from corpusmesh_retrieve.graphs.words import GraphWords
+from corpusmesh_retrieve.recalling import Recaller
+from corpusmesh_retrieve.stages import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStages:
+    """The stages.
+
+    Attributes:
+        words: Tells what a question is looked up by; beside the other stages that understand it.
+        search: Searches graphs; right after scoring.
+        tables: Puts what graphs say first; after all that reorders hits, before leaves are read.
+    """
+
+    words: Stage
+    search: Stage
+    tables: Stage
+
+
+def graph_stages(
+    views: GraphViews,
+    index: RecordIndex,
+    recaller: Recaller,
+    reranker: PassageReranker,
+    *,
+    further: Mapping[GraphMode, Mode] | None = None,
+) -> GraphStages:
+    """Make the stages.
+
+    Args:
+        views: Gives the graphs that are searched.
+        index: Holds the records.
+        recaller: Scores passages.
+        reranker: The cross-encoder.
+        further: Modes besides those of this package's own list.
+
+    Returns:
+        The stages.
+    """
+    modes = {**modes_of(recaller, reranker), **(further or {})}
+    return GraphStages(GraphWords(views), GraphStage(views, index, modes), GraphTableStage())
