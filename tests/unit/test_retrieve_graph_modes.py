@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
+from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh_core.answering import candidate_sentences
 from corpusmesh_core.citation import Statement
 from corpusmesh_core.errors import UnavailableError
@@ -34,6 +35,7 @@ from corpusmesh_retrieve.convert import hit_to_wire
 from corpusmesh_retrieve.explaining import explanation_to_wire
 from corpusmesh_retrieve.graphs.stage import GraphStage, GraphTableStage, modes_of
 from corpusmesh_retrieve.graphs.words import GraphWords, WordsCache
+from corpusmesh_retrieve.ledger.recording import effective_plan
 from corpusmesh_retrieve.outcome import SearchOutcome, SearchRequest
 from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.searching import Searcher
@@ -391,6 +393,20 @@ async def test_a_bad_model_costs_its_words_alone(answer: Answer) -> None:
     assert outcome.graph_keywords is not None
     assert outcome.graph_keywords.low == ("Euler",)
     assert _table(outcome)
+
+
+async def test_a_recorded_search_holds_the_keywords_that_it_looked_up() -> None:
+    outcome = await Bench().search(GraphMode.HYBRID)
+    plan = effective_plan(retrieval_pb.RetrievalPlan(), outcome)
+    assert list(plan.graph.low_level_keywords) == ["Euler"]
+    again = await Bench().search(
+        GraphMode.HYBRID,
+        low_level_keywords=tuple(plan.graph.low_level_keywords),
+        high_level_keywords=tuple(plan.graph.high_level_keywords),
+    )
+    assert _ids(again) == _ids(outcome)
+    outcome.question = "What did Daniel Bernoulli do, the son of Euler's teacher?"
+    assert not effective_plan(retrieval_pb.RetrievalPlan(), outcome).graph.low_level_keywords, "words of other turns"
 
 
 async def test_supplied_keywords_ask_nobody() -> None:

@@ -13,6 +13,7 @@ from corpusmesh_core.errors import ConflictError, OverloadedError, UnavailableEr
 from corpusmesh_core.ports.retrievals import LedgerSection, NewRetrieval, RecordedHit, RetrievalStore
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_retrieve.convert import condition_to_wire, scores_to_wire
+from corpusmesh_retrieve.graphs.words import LEVELS
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.context import CallContext
 from corpusmesh_runtime.logging import get_logger
@@ -94,7 +95,7 @@ def effective_plan(plan: retrieval_pb.RetrievalPlan, outcome: SearchOutcome) -> 
         outcome: The search.
 
     Returns:
-        The plan; conditions that were read out of the question are conditions like any other, and not read again.
+        The plan; conditions and keywords that were read out of the question are like any others, and not read again.
     """
     effective = plan_to_wire(outcome.plan)
     effective.metadata_conditions.extend(plan.metadata_conditions)
@@ -102,6 +103,11 @@ def effective_plan(plan: retrieval_pb.RetrievalPlan, outcome: SearchOutcome) -> 
     if outcome.inferred:
         effective.metadata_conditions.extend(condition_to_wire(condition) for condition in outcome.inferred)
         effective.understanding.metadata_filter = False
+    words = outcome.graph_keywords
+    # Of a question that was completed from turns of a conversation, keywords may be words of what it must not tell.
+    if words is not None and outcome.plan.graph.mode in LEVELS and outcome.question == outcome.request.query:
+        effective.graph.high_level_keywords[:] = words.high
+        effective.graph.low_level_keywords[:] = words.low
     return effective
 
 

@@ -173,6 +173,9 @@ class Replayer:
         carried_out = plan_to_wire(outcome.plan)
         # Where it read conditions out of the question once, it has them and does not read them again.
         today.understanding.metadata_filter = carried_out.understanding.metadata_filter
+        # Likewise the keywords that it looked graphs up by.
+        today.graph.high_level_keywords[:] = carried_out.graph.high_level_keywords
+        today.graph.low_level_keywords[:] = carried_out.graph.low_level_keywords
         if asked.standalone_query:
             today.correction.web = carried_out.correction.web
         return today != carried_out
