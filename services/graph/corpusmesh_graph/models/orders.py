@@ -6,9 +6,17 @@ from functools import partial
 from typing import Final
 
 from corpusmesh_core.graphs.batches import answer_tokens, chunk_tokens
+from corpusmesh_core.graphs.cost import (
+    ANSWER_SLACK,
+    CONFIRM_TOKENS,
+    CONFIRM_TOKENS_PER_PAIR,
+    DESCRIPTION_TOKENS,
+    REPORT_FINDING_TOKENS,
+    REPORT_SUMMARY_TOKENS,
+)
 from corpusmesh_core.graphs.model_answers import read_confirmations, read_report
 from corpusmesh_core.graphs.model_messages import EXTRACTION_PROMPTS, Sheet, confirmation_sheet, gleaning_sheet
-from corpusmesh_core.graphs.parsing import read_graph
+from corpusmesh_core.graphs.parsing import read_graph, without_thoughts
 from corpusmesh_core.graphs.settings import GraphMethod
 from corpusmesh_core.graphs.values import GraphChunk
 from corpusmesh_core.ports.embedding import TextTokenizer
@@ -23,11 +31,6 @@ from corpusmesh_runtime.model_calls import UNUSABLE, CallOrder
 GRAPH_BUDGET_SPENT: Final = "GRAPH_BUDGET_SPENT"
 GRAPH_TIME_SPENT: Final = "GRAPH_TIME_SPENT"
 UNFAITHFUL: Final = "unfaithful"
-_CONFIRM_TOKENS_PER_PAIR: Final = 5
-_CONFIRM_TOKENS: Final = 40
-_ANSWER_SLACK: Final = 1.5
-REPORT_FINDING_TOKENS: Final = 700
-"""Tokens that a report may have besides its summary."""
 
 
 def extraction_order(
@@ -88,8 +91,6 @@ def description_order(
     known: Sequence[str],
     sources: Sequence[int],
     counter: TextTokenizer,
-    *,
-    max_tokens: int,
 ) -> CallOrder:
     """Ask for one description made of many.
 
@@ -99,14 +100,13 @@ def description_order(
         known: What the description may say.
         sources: Versions that the fragments are of.
         counter: Counts tokens.
-        max_tokens: Longest description.
 
     Returns:
         The order.
     """
 
     def check(answer: str) -> tuple[str, str]:
-        text = read_summary(answer, known, counter, max_tokens=max_tokens)
+        text = read_summary(answer, known, counter, max_tokens=DESCRIPTION_TOKENS)
         if text is None:
             return "", UNUSABLE
         return ("", UNFAITHFUL) if next(unsupported(text, known), None) is not None else (text, "")
@@ -118,7 +118,7 @@ def description_order(
         sheet,
         sources,
         check=check,
-        max_answer_tokens=int(_ANSWER_SLACK * max_tokens),
+        max_answer_tokens=int(ANSWER_SLACK * DESCRIPTION_TOKENS),
     )
 
 
@@ -135,7 +135,8 @@ def confirmation_order(model: str, pairs: Sequence[tuple[str, str, str]], source
     """
 
     def check(answer: str) -> tuple[str, str]:
-        return (answer, "") if read_confirmations(answer, len(pairs)) is not None else ("", UNUSABLE)
+        said = without_thoughts(answer)
+        return (said, "") if read_confirmations(said, len(pairs)) is not None else ("", UNUSABLE)
 
     return _order(
         "confirm",
@@ -144,13 +145,11 @@ def confirmation_order(model: str, pairs: Sequence[tuple[str, str, str]], source
         confirmation_sheet(pairs),
         sources,
         check=check,
-        max_answer_tokens=_CONFIRM_TOKENS + _CONFIRM_TOKENS_PER_PAIR * len(pairs),
+        max_answer_tokens=CONFIRM_TOKENS + CONFIRM_TOKENS_PER_PAIR * len(pairs),
     )
 
 
-def report_order(
-    model: str, sheet: Sheet, known: Sequence[str], sources: Sequence[int], *, max_tokens: int
-) -> CallOrder:
+def report_order(model: str, sheet: Sheet, known: Sequence[str], sources: Sequence[int]) -> CallOrder:
     """Ask for the report on a community.
 
     Args:
@@ -158,15 +157,15 @@ def report_order(
         sheet: The question.
         known: What the report may say.
         sources: Versions that the community stands on.
-        max_tokens: Longest summary.
 
     Returns:
         The order.
     """
 
     def check(answer: str) -> tuple[str, str]:
-        report, failure = read_report(answer, known)
-        return ("", failure) if report is None else (answer, "")
+        said = without_thoughts(answer)
+        report, failure = read_report(said, known)
+        return ("", failure) if report is None else (said, "")
 
     return _order(
         "report",
@@ -175,12 +174,13 @@ def report_order(
         sheet,
         sources,
         check=check,
-        max_answer_tokens=int(_ANSWER_SLACK * max_tokens) + REPORT_FINDING_TOKENS,
+        max_answer_tokens=int(ANSWER_SLACK * REPORT_SUMMARY_TOKENS) + REPORT_FINDING_TOKENS,
     )
 
 
 def _check_graph(answer: str) -> tuple[str, str]:
-    return (answer, "") if read_graph(answer) is not None else ("", UNUSABLE)
+    said = without_thoughts(answer)
+    return (said, "") if read_graph(said) is not None else ("", UNUSABLE)
 
 
 def _order(

@@ -2,35 +2,71 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from corpusmesh_core.graphs.batches import batched
+from corpusmesh_core.graphs.cost import (
+    DESCRIPTION_INPUT_TOKENS,
+    DESCRIPTION_TOKENS,
+    REPORT_INPUT_TOKENS,
+    REPORT_SUMMARY_TOKENS,
+)
 from corpusmesh_core.graphs.grounding import ReadBatch, ground
-from corpusmesh_core.graphs.model_answers import MAX_PAIRS, read_confirmations
-from corpusmesh_core.graphs.model_messages import EXTRACTION_PROMPTS, Sheet, description_sheet, extraction_sheet
+from corpusmesh_core.graphs.model_answers import MAX_PAIRS, read_confirmations, read_report
+from corpusmesh_core.graphs.model_messages import (
+    EXTRACTION_PROMPTS,
+    Sheet,
+    description_sheet,
+    extraction_sheet,
+    report_sheet,
+)
 from corpusmesh_core.graphs.parsing import read_graph
 from corpusmesh_core.graphs.read_values import ReadGraph
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings
 from corpusmesh_core.graphs.values import GraphBill, GraphChunk, Subgraph
 from corpusmesh_core.ports.embedding import TextTokenizer
+from corpusmesh_core.prompts.graph_confirm_v1 import GRAPH_CONFIRM_VERSION
+from corpusmesh_core.prompts.graph_describe_v1 import GRAPH_DESCRIBE_VERSION
 from corpusmesh_core.prompts.graph_glean_v1 import GRAPH_GLEAN_VERSION
+from corpusmesh_core.prompts.graph_report_v1 import GRAPH_REPORT_VERSION
 from corpusmesh_core.trees.child_budget import cut_children
 from corpusmesh_graph.models.orders import (
+    GRAPH_BUDGET_SPENT,
     GRAPH_TIME_SPENT,
+    UNFAITHFUL,
     confirmation_order,
     description_order,
     extraction_order,
     gleaning_order,
+    report_order,
 )
-from corpusmesh_runtime.model_calls import CallOrder, CallScope, CallSession, Reply
+from corpusmesh_runtime.model_calls import (
+    MISCONFIGURED,
+    MODEL_MISCONFIGURED,
+    MODEL_NOT_CONFIGURED,
+    MODEL_UNREACHABLE,
+    TENANT_BUDGET_SPENT,
+    UNREACHABLE,
+    UNUSABLE,
+    CallOrder,
+    CallScope,
+    CallSession,
+    Reply,
+)
 
-DESCRIPTION_TOKENS: Final = 200
-"""Longest description made of many."""
-DESCRIPTION_INPUT_TOKENS: Final = 3000
-"""Tokens of fragments that one call reads; longer ones are cut at the ends of sentences."""
 _SHARE_OF_TIME: Final = 0.9
+_OWN_FAILURES: Final = frozenset({UNFAITHFUL, UNUSABLE, UNREACHABLE, MISCONFIGURED})
+_FALLBACKS: Final[Mapping[str, str]] = {
+    GRAPH_BUDGET_SPENT: "budget_spent",
+    TENANT_BUDGET_SPENT: "budget_spent",
+    MODEL_UNREACHABLE: "errors_spent",
+    MODEL_MISCONFIGURED: MISCONFIGURED,
+    MODEL_NOT_CONFIGURED: "not_configured",
+    GRAPH_TIME_SPENT: UNREACHABLE,
+}
+"""What a report says of why nothing more is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +82,24 @@ class Extracted:
     subgraph: Subgraph
     missing: tuple[int, ...] = ()
     left_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """A report by a model.
+
+    Attributes:
+        title: Title; "" where there is none.
+        text: Markdown without the title.
+        rating: How much it weighs by the model, 0 to 1.
+        fallback: Why there is none: "unfaithful", "unusable", "unreachable", "misconfigured", "budget_spent",
+            "errors_spent" or "not_configured"; "" where there is one.
+    """
+
+    title: str = ""
+    text: str = ""
+    rating: float = 0.0
+    fallback: str = ""
 
 
 @dataclass(slots=True)
@@ -91,9 +145,9 @@ class GraphSession:
 
     @property
     def fingerprint(self) -> str:
-        """What decides the subgraph of a document besides its chunks, hexadecimal; "" where no model is asked."""
+        """What decides the subgraph of a document besides its chunks, hexadecimal; "" where there is no model."""
         settings = self._settings
-        if not settings.model_methods:
+        if not self._calls.model:
             return ""
         digest = hashlib.sha256()
         for part in (
@@ -107,6 +161,24 @@ class GraphSession:
             encoded = part.encode()
             digest.update(len(encoded).to_bytes(8, "big") + encoded)
         return digest.hexdigest()[:32]
+
+    @property
+    def confirmed_by(self) -> str:
+        """Who confirms pairs: model and version of the prompt; "" where there is no model."""
+        return self._made_by(GRAPH_CONFIRM_VERSION)
+
+    @property
+    def described_by(self) -> str:
+        """Who merges descriptions, likewise."""
+        return self._made_by(GRAPH_DESCRIBE_VERSION)
+
+    @property
+    def reported_by(self) -> str:
+        """Who writes reports, likewise; what a report says about who made it."""
+        return self._made_by(GRAPH_REPORT_VERSION)
+
+    def _made_by(self, version: str) -> str:
+        return f"{self._calls.model}/{version}" if self._calls.model else ""
 
     async def extract(
         self, chunks: Sequence[GraphChunk], sources: Sequence[int], *, timeout_seconds: float
@@ -188,6 +260,31 @@ class GraphSession:
             told += read_confirmations(reply.text, len(part)) or [None] * len(part)
         return told
 
+    async def report(self, lines: Sequence[str], sources: Sequence[int], *, timeout_seconds: float) -> WrittenReport:
+        """Write the report on a community.
+
+        Args:
+            lines: Its entities, relations and sentences, the most telling first.
+            sources: Versions that it stands on.
+            timeout_seconds: How long it may take.
+
+        Returns:
+            The report, or why there is none.
+
+        Raises:
+            UnavailableError: If what the tenant has spent cannot be told.
+        """
+        order = await asyncio.to_thread(self._report, lines, sources)
+        reply = await self._one(order, timeout_seconds)
+        if reply is None or reply.failure:
+            closed = _FALLBACKS.get(self._others.closed, UNREACHABLE)
+            failure = reply.failure if reply is not None else closed
+            return WrittenReport(fallback=failure if failure in _OWN_FAILURES else closed)
+        report, failure = await asyncio.to_thread(read_report, reply.text, lines)
+        if report is None:
+            return WrittenReport(fallback=failure)
+        return WrittenReport(report.title, report.text, report.rating)
+
     async def _one(self, order: CallOrder, timeout_seconds: float) -> Reply | None:
         return (await self._ask([order], timeout_seconds)).get(0)
 
@@ -244,9 +341,20 @@ class GraphSession:
         # A wish of the editors is about what is looked for, and stands in the extraction alone.
         settings = replace(self._settings, prompt="")
         sheet = description_sheet(name, texts, settings, max_tokens=DESCRIPTION_TOKENS)
-        return description_order(
-            self._calls.model, sheet, (name, *fragments), sources, self._counter, max_tokens=DESCRIPTION_TOKENS
-        )
+        return description_order(self._calls.model, sheet, (name, *fragments), sources, self._counter)
+
+    def _report(self, lines: Sequence[str], sources: Sequence[int]) -> CallOrder:
+        """Ask about as many lines as fit, whole; the last ones are left out."""
+        kept: list[str] = []
+        room = REPORT_INPUT_TOKENS
+        for line, count in zip(lines, self._counter.count_tokens(list(lines)), strict=True):
+            room -= count
+            if room < 0:
+                break
+            kept.append(line)
+        settings = replace(self._settings, prompt="")
+        sheet = report_sheet(kept, settings, max_tokens=REPORT_SUMMARY_TOKENS)
+        return report_order(self._calls.model, sheet, kept, sources)
 
     def _ground(self, readings: Sequence[_Reading]) -> Subgraph:
         batches = [ReadBatch(reading.method, reading.chunks, graph) for reading in readings for graph in reading.graphs]
