@@ -156,3 +156,26 @@ def test_a_citation_of_a_summary_tells_where_it_stands() -> None:
     )
     assert "stands in r.pdf · Rules · page 2" in text.getvalue()
     assert [place["page"] for place in citation_shape(citation)["places"]] == [2]
+
+
+def test_explanation_shows_the_path_through_a_graph_with_what_became_evidence_first() -> None:
+    steps = [
+        pb.GraphStep(kind="entity", name="e", label="Euler", reason="named", score=1.0, outcome="dropped"),
+        pb.GraphStep(kind="community_report", name="r-1", label="A family", reason="report", hop=1, outcome="kept"),
+    ]
+    explanation = pb.Explanation(graph_path=steps)
+    shown = _printed(explanation)
+    assert shown.index("A family") < shown.index("Euler")
+    assert "community report" in shown
+    shape = search_shape(pb.SearchChunksResponse(explanation=explanation))["explanation"]["graph_path"]
+    assert [(step["label"], step["outcome"]) for step in shape] == [("Euler", "dropped"), ("A family", "kept")]
+    many = [pb.GraphStep(kind="chunk", name=f"{place}-0", outcome="kept") for place in range(22)]
+    assert "2 further steps" in _printed(pb.Explanation(graph_path=many))
+
+
+def test_a_table_of_a_graph_is_shown_with_the_number_of_its_passages() -> None:
+    hit = _node_hit(5)
+    hit.kind, hit.layer = "graph_table", 0
+    text = io.StringIO()
+    print_hit(Console(file=text, width=150), 1, hit, full=False)
+    assert "what the graph says of 5 passages" in text.getvalue()

@@ -42,11 +42,27 @@ Plan = Annotated[
 ]
 
 
+_GRAPH_KINDS = {
+    "entity": "entity",
+    "relation": "relation",
+    "community_report": "report",
+    "description": "description",
+    "graph_table": "what the graph says",
+}
 Tree = Annotated[
     str,
     typer.Option(
         "--tree",
         help="How trees of summaries take part: off, collapsed, traversal, hierarchical; empty for the plan's own way.",
+    ),
+]
+
+Graph = Annotated[
+    str,
+    typer.Option(
+        "--graph",
+        help="How graphs take part: off, page-rank, local, global, hybrid, mix, naive, knowledge, adjacency, "
+        "community-local, community-global, drift; empty for the plan's own way.",
     ),
 ]
 
@@ -61,21 +77,22 @@ def register(app: typer.Typer) -> None:
     command(app, "ask")(ask)
 
 
-async def search(
+async def search(  # noqa: PLR0913 - an option each
     session: Session,
     text: Annotated[str, typer.Argument(help="Question or words.")],
     knowledge_bases: OptionalKnowledgeBases = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=1000, help="Hits.")] = 10,
     plan: Plan = "",
     tree: Tree = "",
+    graph: Graph = "",
     explain: Annotated[bool, typer.Option("--explain", help="Show every candidate, score and stage.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
 ) -> None:
     """Search knowledge bases and show the passages found, best first."""
-    from corpusmesh_app.cli.plans import parse_plan, with_tree_mode
+    from corpusmesh_app.cli.plans import parse_plan, with_graph_mode, with_tree_mode
     from corpusmesh_app.cli.retrieval_shapes import search_shape
 
-    wanted = with_tree_mode(parse_plan(plan), tree)
+    wanted = with_graph_mode(with_tree_mode(parse_plan(plan), tree), graph)
     async with session.client() as client:
         names = await resolve_names(client, knowledge_bases or [])
         response = await _search_pages(client, names, text, wanted, top_k, explain=explain)
@@ -283,6 +300,10 @@ def print_piece(text: str) -> None:
 
 
 def _where(hit: "SearchHit") -> str:
+    kind = _GRAPH_KINDS.get(hit.kind, "")
+    if kind:
+        beneath = "1 passage" if len(hit.leaves) == 1 else f"{len(hit.leaves) or 'no'} passages"
+        return plain(" · ".join(filter(None, (hit.title, f"{kind} of {beneath}"))))
     if not hit.layer:
         return plain(_place(hit.title, hit.document, hit.place))
     # Its page is that of its first passage; it is of all of them, and they follow.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MAX_CANDIDATES = 40
 _MAX_STEPS = 20
 _STEPS_SHOWN_FIRST = ("kept", "followed")
-_PARTS = ("understanding", "recall", "rerank", "assembly", "correction", "tree")
+_PARTS = ("understanding", "recall", "rerank", "assembly", "correction", "tree", "graph")
 _OPERATORS = {0: "=", 1: "=", 2: "≠", 3: "<", 4: "≤", 5: ">", 6: "≥"}
 
 
@@ -89,6 +89,7 @@ def print_explanation(session: "Session", console: "Console", explanation: "pb.E
         variants = [(variant.origin, f"{variant.weight:.2f}", variant.text) for variant in explanation.variants]
         session.output.table(("SEARCHED FOR", "WEIGHT", "TEXT"), variants, empty="")(console)
     _print_tree_path(session, console, explanation.tree_path)
+    _print_graph_path(session, console, explanation.graph_path)
     _print_candidates(session, console, explanation.candidates)
     for note in explanation.notes:
         console.print(plain(f"Note: {note}"), style="dim")
@@ -142,6 +143,19 @@ def _print_tree_path(session: "Session", console: "Console", steps: "Iterable[pb
     )
     if more := len(looked_at) - len(rows):
         console.print(f"{more} further {'summary' if more == 1 else 'summaries'}; --json shows all.", style="dim")
+
+
+def _print_graph_path(session: "Session", console: "Console", steps: "Iterable[pb.GraphStep]") -> None:
+    looked_at = sorted(steps, key=lambda step: step.outcome == "dropped")
+    if not looked_at:
+        return
+    rows = [
+        (step.kind.replace("_", " "), step.label or step.name, step.reason, f"{step.score:.3f}", step.hop, step.outcome)
+        for step in looked_at[:_MAX_STEPS]
+    ]
+    session.output.table(("OF THE GRAPH", "NAME", "BECAUSE", "SCORE", "HOP", "BECAME"), rows, empty="")(console)
+    if more := len(looked_at) - len(rows):
+        console.print(f"{more} further {'step' if more == 1 else 'steps'}; --json shows all.", style="dim")
 
 
 def _print_candidates(session: "Session", console: "Console", candidates: "Iterable[pb.CandidateExplanation]") -> None:

@@ -123,6 +123,18 @@ def explanation_shape(explanation: retrieval_pb.Explanation) -> Shape:
             }
             for step in explanation.tree_path
         ],
+        "graph_path": [
+            {
+                "kind": step.kind,
+                "name": step.name,
+                "label": step.label or None,
+                "reason": step.reason,
+                "score": step.score,
+                "hop": step.hop,
+                "outcome": step.outcome,
+            }
+            for step in explanation.graph_path
+        ],
     }
 
 
