@@ -22,8 +22,9 @@ from corpusmesh_retrieve.graphs.opening import Graph
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
 
-ENTITY_KINDS: Final = (RecordKind.ENTITY,)
-RELATION_KINDS: Final = (RecordKind.RELATION,)
+ENTITY_KINDS: Final = (RecordKind.ENTITY, RecordKind.DESCRIPTION)
+RELATION_KINDS: Final = (RecordKind.RELATION, RecordKind.DESCRIPTION)
+"""Where many documents speak of one thing, a language model may have made one description of what they say."""
 REPORT_KINDS: Final = (RecordKind.COMMUNITY_REPORT,)
 _TEXT_KINDS: Final = (RecordKind.ENTITY, RecordKind.RELATION)
 _SHARE_OF_DEADLINE: Final = 0.5
@@ -190,34 +191,31 @@ class GraphFrame:
         """Take the entities out of records that were found, and keep their texts.
 
         Args:
-            items: Records of entities, best first; others are passed over.
+            items: Records or descriptions of entities, best first; others are passed over.
 
         Returns:
             Entities that can be seen, best first, each once.
         """
-        return self._taken(items, self.entity_records, RecordKind.ENTITY)
+        return self._taken(items, self.entity_records, key_count=1)
 
     def relations_in(self, items: Sequence[RankedCandidate]) -> tuple[Found, ...]:
         """Take the relations out of records that were found, and keep their texts.
 
         Args:
-            items: Records of relations, best first; others are passed over.
+            items: Records or descriptions of relations, best first; others are passed over.
 
         Returns:
             Relations that can be seen, best first, each once.
         """
-        return self._taken(items, self.relation_records, RecordKind.RELATION)
+        return self._taken(items, self.relation_records, key_count=2)
 
     def _taken(
-        self,
-        items: Sequence[RankedCandidate],
-        records: dict[tuple[int, int], list[Record]],
-        kind: RecordKind,
+        self, items: Sequence[RankedCandidate], records: dict[tuple[int, int], list[Record]], *, key_count: int
     ) -> tuple[Found, ...]:
         found: list[Found] = []
         for item in items:
             record = item.candidate.record
-            identity = self._identity(record) if record.kind is kind else None
+            identity = self._identity(record) if len(keys_of(record.record_id)) == key_count else None
             if identity is not None:
                 _keep(records, identity, record)
                 found.append(Found(*identity, item.similarity))

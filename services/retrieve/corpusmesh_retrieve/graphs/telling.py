@@ -312,4 +312,6 @@ def _tell(frame: GraphFrame, steps: Sequence[GraphStep]) -> None:
 
 
 def _statement(records: Sequence[Record]) -> str:
+    if described := next((record for record in records if record.kind is RecordKind.DESCRIPTION), None):
+        return statement_of(described)
     return " ".join(dict.fromkeys(filter(None, map(statement_of, records[:_MAX_TEXTS]))))
