@@ -7,7 +7,7 @@ from typing import Any, cast
 from pyroaring import BitMap
 
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError, OverloadedError
-from corpusmesh_core.graphs.corrections import Correction
+from corpusmesh_core.graphs.corrections import Correction, Corrections
 from corpusmesh_core.graphs.keys import entity_key
 from corpusmesh_core.graphs.records import RecordPlace, entity_record, relation_record, report_record
 from corpusmesh_core.graphs.segments import Segment, SegmentDocument, pack_segment
@@ -108,6 +108,8 @@ class GraphMesh(Mesh):
     gone: dict[str, tuple[int, ...]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     is_busy: bool = False
+    is_followed: bool = False
+    """Whether a build has followed the corrections that were given."""
     settings: Any = field(default_factory=GraphServiceSettings)
     index: CannedGraphIndex = field(default_factory=CannedGraphIndex)
 
@@ -190,7 +192,13 @@ class CannedViews:
     ) -> GraphView | None:
         if "segment" not in self.mesh.artefacts:
             return None
-        return compile_view([Segment.open(self.mesh.artefacts["segment"])], visibility.ordinals)
+        kept = [row.correction for row in self.mesh.kept] if self.mesh.is_followed else []
+        versions = {
+            document: tuple(ordinal for ordinal, one in self.mesh.documents.items() if one == document)
+            for document in self.mesh.documents.values()
+        }
+        segment = Segment.open(self.mesh.artefacts["segment"])
+        return compile_view([segment], visibility.ordinals, corrections=Corrections(tuple(kept), versions))
 
 
 class CannedGraphBuilds(CannedTrees):

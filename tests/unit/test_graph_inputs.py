@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from corpusmesh.graph.v1 import graph_input_service_pb2 as pb
+from corpusmesh.graph.v1 import graph_service_pb2 as read_pb
 from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from corpusmesh_core.graphs.keys import entity_key, key_text
 from corpusmesh_core.tenancy import Role
@@ -279,3 +280,45 @@ async def test_nobody_tells_hidden_documents_from_unknown_ones_by_verifying(docu
     with calling("bob"), pytest.raises(NotFoundError) as caught:
         await harbour().doors().inputs.VerifyErasure(request, CONTEXT)
     assert caught.value.reason == "DOCUMENT_NOT_FOUND"
+
+
+async def test_what_was_corrected_is_read_so_once_a_build_has_followed() -> None:
+    mesh = harbour()
+    graphs = mesh.doors().graphs
+    pair = {"entity": "Anna Berg", "other_entity": "Harbour Board"}
+    with calling("ann"):
+        await correct(mesh, rename=pb.RenameEntity(entity="Harbour Board", new_title="Port Authority"))
+        await correct(mesh, edit_entity=pb.EditEntity(entity="Anna Berg", description="Chair.", type="official"))
+        await correct(mesh, edit_relation=pb.EditRelation(**pair, predicate="leads", keywords=["rule"]))
+        await correct(mesh, delete_entity=pb.DeleteEntity(entity="North Quay"))
+        await correct(mesh, delete_relation=pb.DeleteRelation(entity="Anna Berg", other_entity="Carl Dahl"))
+        mesh.is_followed = True
+        page = await graphs.ListEntities(read_pb.ListEntitiesRequest(parent=GRAPH), CONTEXT)
+        assert {one.title for one in page.entities} == {"Anna Berg", "Carl Dahl", "Port Authority"}
+        anna = (await graphs.GetEntity(read_pb.GetEntityRequest(name=name_of("Anna Berg")), CONTEXT)).entity
+        assert (anna.description, anna.type, anna.degree) == ("Chair.", "official", 1)
+        found = await graphs.ListRelations(read_pb.ListRelationsRequest(parent=GRAPH, **pair), CONTEXT)
+        assert [(one.predicate, list(one.keywords)) for one in found.relations] == [("leads", ["rule"])]
+        assert found.relations[0].target_title == "Port Authority"
+        renamed = read_pb.GetEntityRequest(name=f"{GRAPH}/entities/-", title="Port Authority")
+        assert (await graphs.GetEntity(renamed, CONTEXT)).entity.name == name_of("Harbour Board")
+
+
+async def test_entities_that_were_merged_are_one_and_those_that_were_split_are_two() -> None:
+    mesh = harbour()
+    graphs = mesh.doors().graphs
+    with calling("ann"):
+        await correct(mesh, merge=pb.MergeEntities(entities=["North Quay"], into="Harbour Board"))
+        await correct(mesh, split=pb.SplitEntity(entity="Anna Berg", documents=[SECRET], new_title="Anna Berg (spy)"))
+        mesh.is_followed = True
+        page = await graphs.ListEntities(read_pb.ListEntitiesRequest(parent=GRAPH), CONTEXT)
+        assert {one.title for one in page.entities} >= {"Anna Berg", "Carl Dahl", "Harbour Board"}
+        assert page.total_count == 4
+        one = (await graphs.GetEntity(read_pb.GetEntityRequest(name=name_of("North Quay")), CONTEXT)).entity
+        assert (one.title, one.document_count) == ("Harbour Board", 2)
+        anna = (await graphs.GetEntity(read_pb.GetEntityRequest(name=name_of("Anna Berg")), CONTEXT)).entity
+        assert (anna.description, anna.document_count) == ("She chairs the board.", 1)
+        spy = (await graphs.GetEntity(read_pb.GetEntityRequest(name=name_of("Anna Berg (spy)")), CONTEXT)).entity
+        assert spy.description == "She met Carl Dahl in secret."
+    with calling("bob"), pytest.raises(NotFoundError):
+        await graphs.GetEntity(read_pb.GetEntityRequest(name=name_of("Anna Berg (spy)")), CONTEXT)

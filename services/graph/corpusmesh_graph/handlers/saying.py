@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.graphs.descriptions import assembled_description
+from corpusmesh_core.graphs.edits import RelationTexts
 from corpusmesh_core.graphs.records import CONFIDENCE, METHODS, SOURCE, texts_of
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_graph.names import entity_name
@@ -69,7 +70,12 @@ class SayingReader:
             What is said of each, in that order.
         """
         wanted = [scene.graph.entity_records(place)[:most_of_each] for place in places]
-        return await self._read(scene, wanted, RecordKind.ENTITY)
+        found = await self._read(scene, wanted, RecordKind.ENTITY)
+        texts = (scene.graph.entity_texts(place) for place in places)
+        return [
+            said if corrected.description is None else replace(said, description=corrected.description)
+            for said, corrected in zip(found, texts, strict=True)
+        ]
 
     async def of_relations(
         self, scene: GraphScene, places: Sequence[int], *, most_of_each: int = _FRAGMENTS_IN_LISTS
@@ -85,7 +91,9 @@ class SayingReader:
             What is said of each, in that order.
         """
         wanted = [scene.graph.relation_records(place)[:most_of_each] for place in places]
-        return await self._read(scene, wanted, RecordKind.RELATION)
+        found = await self._read(scene, wanted, RecordKind.RELATION)
+        texts = (scene.graph.relation_texts(place) for place in places)
+        return [_corrected(said, corrected) for said, corrected in zip(found, texts, strict=True)]
 
     async def put_into(
         self,
@@ -118,6 +126,15 @@ class SayingReader:
         record_ids = list(dict.fromkeys(record_id for group in wanted for record_id in group))
         records = {record.record_id: record for record in await self._scenes.fetch(scene, record_ids, kind)}
         return [_said([records[record_id] for record_id in group if record_id in records]) for group in wanted]
+
+
+def _corrected(said: Said, corrected: RelationTexts) -> Said:
+    return replace(
+        said,
+        description=said.description if corrected.description is None else corrected.description,
+        predicate=said.predicate if corrected.predicate is None else corrected.predicate,
+        keywords=said.keywords if corrected.keywords is None else corrected.keywords,
+    )
 
 
 def entity_name_at(scene: GraphScene, key: int) -> str:
