@@ -12,6 +12,7 @@ from corpusmesh_app.cli import (
     document_commands,
     evaluation_commands,
     evaluation_set_commands,
+    graph_commands,
     ingest_commands,
     knowledge_base_commands,
     ledger_commands,
@@ -53,6 +54,7 @@ def build_app() -> typer.Typer:
     run_commands.register(app)
     source_commands.register(app)
     tree_commands.register(app)
+    graph_commands.register(app)
     vocabulary_commands.register(app)
     evaluation_set_commands.register(evaluation_commands.register(app))
     ledger_commands.register(app)
