@@ -54,6 +54,8 @@ from corpusmesh_core.errors import (
 )
 from corpusmesh_runtime.status import code_of, to_status
 from tests.support.canned_conversations import CannedConversations
+from tests.support.canned_graph_service import serve_graphs
+from tests.support.canned_graphs import GraphMesh, harbour
 from tests.support.canned_tree_service import CannedTreeService
 
 KEY = "cm_test"
@@ -78,6 +80,7 @@ class Mesh:
     purged: bool = True
     conversations: Any = None
     trees_of_files: bool = False
+    graphs: GraphMesh = field(default_factory=harbour)
 
     def enter(self, context: Any, method: str) -> None:
         self.calls.append(method)
@@ -502,6 +505,7 @@ def run_gateway() -> Iterator[CannedGateway]:
         add_ConversationServiceServicer_to_server(mesh.conversations, server)
         add_ResearchServiceServicer_to_server(Researches(mesh), server)
         add_TreeServiceServicer_to_server(CannedTreeService(mesh, abort), server)
+        serve_graphs(server, mesh.graphs, mesh.enter, abort)
         add_AdminServiceServicer_to_server(Admin(mesh), server)
         address.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
         await server.start()
