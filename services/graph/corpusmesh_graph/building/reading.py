@@ -76,9 +76,18 @@ async def read_documents(scope: BuildScope, places: Sequence[int]) -> list[Graph
     )
 
 
-def _document(place: int, row: VersionRow, chunks: Sequence[Chunk]) -> GraphDocument:
+def graph_chunks(row: VersionRow, chunks: Sequence[Chunk]) -> tuple[GraphChunk, ...]:
+    """Give the chunks of a version that entities are looked for in: those that are searched by their text.
+
+    Args:
+        row: The version.
+        chunks: All its chunks.
+
+    Returns:
+        Chunks in order.
+    """
     title = title_of(row)
-    found = tuple(
+    return tuple(
         GraphChunk(
             position=chunk.position,
             text=chunk.text,
@@ -89,4 +98,8 @@ def _document(place: int, row: VersionRow, chunks: Sequence[Chunk]) -> GraphDocu
         for chunk in embedded_chunks(chunks)
         if chunk.role is ChunkRole.TEXT
     )
+
+
+def _document(place: int, row: VersionRow, chunks: Sequence[Chunk]) -> GraphDocument:
+    found = graph_chunks(row, chunks)
     return GraphDocument(place, row, found, texts_digest(found))
