@@ -3,7 +3,8 @@
     .venv/bin/python bench/graph_walks.py                  # 6,000 and 60,000 passages
     .venv/bin/python bench/graph_walks.py --scale large    # 1e6 nodes and 1e7 edges
 
-Processor time of one thread (set OMP_NUM_THREADS=1), so that other work on the machine counts little. Graphs are synthetic: names by a power law, as names in texts are.
+Processor time of one thread (set OMP_NUM_THREADS=1), so that other work on the machine counts little.
+Graphs are synthetic: names by a power law, as names in texts are.
 """
 
 import argparse
