@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.graphs.columns import invalid, open_columns, pack_columns
-from corpusmesh_core.graphs.name_rules import acronym_of, sounds, without_head, without_tail
+from corpusmesh_core.graphs.name_rules import UNSPACED_FORMS, acronym_of, sounds, without_head, without_tail
 from corpusmesh_core.graphs.names import NamedEntity, NameForm, form_of
 from corpusmesh_core.graphs.resolution import Pair
 
@@ -217,7 +217,7 @@ def _spaced_blocks(form: NameForm) -> tuple[str, ...]:
 
 def _unspaced_blocks(form: NameForm) -> tuple[str, ...]:
     letters = form.letters
-    tail = next((tail for tail in _UNSPACED_TAILS if letters.endswith(tail) and len(letters) > len(tail) + 1), "")
+    tail = next((tail for tail in UNSPACED_FORMS if letters.endswith(tail) and len(letters) > len(tail) + 1), "")
     return (
         letters,
         "".join(sorted(letters)),
@@ -246,4 +246,3 @@ _LAYOUT: Final = (("keys", "<u8"), ("blocks", "<u4"), ("order", "<u8"))
 _PREFIX: Final = 5
 _LEAD_WORDS: Final = 2
 _TRANSCRIBED: Final = 4
-_UNSPACED_TAILS: Final = ("股份有限公司", "有限责任公司", "有限公司", "集团公司", "株式会社", "公司", "集团")

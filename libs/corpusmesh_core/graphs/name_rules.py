@@ -5,9 +5,10 @@ joins "Johann Bernoulli" with "Jakob Bernoulli" and "World War I" with "World Wa
 differ in how they are written and in nothing else.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from corpusmesh_core.graphs.names import (
     NamedEntity,
@@ -18,6 +19,8 @@ from corpusmesh_core.graphs.names import (
     shared_characters,
     word_difference,
 )
+
+_Named: TypeAlias = tuple[NamedEntity, NameForm]
 
 
 class SimilarityRule(StrEnum):
@@ -66,15 +69,16 @@ def is_similar(a: NamedEntity, b: NamedEntity, rule: SimilarityRule = Similarity
     if rule == SimilarityRule.SEED:
         return Verdict(seed_score > 0.0, _SEED_REASON if seed_score else "not similar", seed_score)
     if first.letters == second.letters and first.digits == second.digits:
-        return Verdict(True, "same letters", 1.0)
+        if _is_one_word(a, b, first, second):
+            return Verdict(True, "same letters", 1.0)
+        return Verdict(False, "written otherwise", doubtful=True)
     if first.numbers != second.numbers:
         return Verdict(False, "other numbers")
-    kind = a.type or b.type
     strict = _unspaced_verdict if first.is_unspaced or second.is_unspaced else _spaced_verdict
-    reason, score = strict(first, second, kind)
+    reason, score = strict((a, first), (b, second))
     if score:
         return Verdict(True, reason, score)
-    is_doubtful = not reason and (seed_score > 0.0 or _may_stand_for(first, second) or _may_stand_for(second, first))
+    is_doubtful = not reason and ((seed_score > 0.0 and _is_word_for_word(first, second)) or _may_be(first, second))
     return Verdict(False, reason or ("written otherwise" if is_doubtful else "not similar"), doubtful=is_doubtful)
 
 
@@ -101,26 +105,43 @@ def seed_similarity(first: NameForm, second: NameForm) -> float:
     return share if share >= _SEED_SHARE else 0.0
 
 
-def _spaced_verdict(first: NameForm, second: NameForm, kind: str) -> tuple[str, float]:
+def _is_one_word(a: NamedEntity, b: NamedEntity, first: NameForm, second: NameForm) -> bool:
+    """Whether names of the same letters differ in spaces and signs alone: not "Fr" and "F. R.", "II-IV" and "III-V"."""
+    if len(first.letters) <= _SHORT and not first.is_unspaced:
+        return a.name.isupper() and b.name.isupper() and not _APOSTROPHES & set(a.name + b.name)
+    return [word for word in first.words if word in _NUMERALS] == [word for word in second.words if word in _NUMERALS]
+
+
+def _spaced_verdict(one: _Named, other: _Named) -> tuple[str, float]:
     """Compare names of words; a reason without a score forbids that anybody joins them."""
-    alone, other = word_difference(first.words, second.words)
-    if any(word in _OPPOSED and counterpart in _OPPOSED[word] for word in alone for counterpart in other):
+    (a, first), (b, second) = one, other
+    mine, theirs = word_difference(first.words, second.words)
+    if any(word in _OPPOSED and counterpart in _OPPOSED[word] for word in mine for counterpart in theirs):
         return "opposite words", 0.0
-    if not alone and not other:
-        return ("same words in another order", 0.95) if _is_reversed(first, second) else ("", 0.0)
-    if (reason := _without_form(first, second, kind)) is not None:
-        return reason, 0.9
-    if len(first.words) != len(second.words) or len(alone) != 1 or len(other) != 1:
+    if not mine and not theirs:
+        has_comma = _is_reversed(first, second) and _COMMA.search(a.name + b.name)
+        return ("same words in another order", 0.95) if has_comma else ("", 0.0)
+    if _is_company(one, other) or _is_company(other, one):
+        return "legal form", 0.9
+    if "person" in (a.type, b.type) and _is_titled(first, second):
+        return "title of a person", 0.9
+    if len(first.words) != len(second.words) or len(mine) != 1 or len(theirs) != 1:
         return "", 0.0
     place = next(at for at, word in enumerate(first.words) if word != second.words[at])
-    if (first.words[place], second.words[place]) != (alone[0], other[0]):
+    if (first.words[place], second.words[place]) != (mine[0], theirs[0]):
         return "", 0.0
-    is_last = place == len(first.words) - 1
-    if is_last and kind not in _SINGULAR_TYPES and _is_plural(*sorted((alone[0], other[0]), key=len)):
+    commons = _is_common(a) + _is_common(b)
+    if commons and place == len(first.words) - 1 and _is_plural(*sorted((mine[0], theirs[0]), key=len)):
         return "singular and plural", 0.9
-    if _is_spelling(alone[0], other[0], len(first.words)):
+    # A name of one word that is spelled otherwise is as often another name: Monterey and Monterrey.
+    if (commons == _BOTH or len(first.words) > 1) and _is_spelling(mine[0], theirs[0], len(first.words)):
         return "spelling", 0.8
     return "", 0.0
+
+
+def _is_common(entity: NamedEntity) -> bool:
+    """Whether it is called by nouns, not by a name."""
+    return entity.type == "category" or (not entity.type and entity.name.split()[-1][:1].islower())
 
 
 def _is_reversed(first: NameForm, second: NameForm) -> bool:
@@ -131,17 +152,24 @@ def _is_reversed(first: NameForm, second: NameForm) -> bool:
     )
 
 
-def _without_form(first: NameForm, second: NameForm, kind: str) -> str | None:
-    """Whether names are one but for a company's legal form or a person's title."""
-    if kind in _COMPANY_TYPES:
-        bare = without_tail(first.words), without_tail(second.words)
-        if bare[0] == bare[1] and (len(bare[0]) > 1 or kind or bare != (first.words, second.words)):
-            return "legal form"
-    if kind in _PERSON_TYPES:
-        bare = without_head(first.words), without_head(second.words)
-        if bare[0] == bare[1] and len(bare[0]) > 1:
-            return "title of a person"
-    return None
+def _is_company(bare: _Named, full: _Named) -> bool:
+    """Whether names are one but for a company's legal form."""
+    (a, first), (b, second) = bare, full
+    if {a.type, b.type} - {"organization", ""} or _is_common(a):
+        return False
+    left, right = without_tail(first.words), without_tail(second.words)
+    if left != right or second.words == right:
+        return False
+    if first.words != left or a.type == "organization" or len(left) > 1:
+        return True
+    # One word, such as "News", is a company's name where the form is one that nothing but companies have.
+    return second.words[-1] in _CLEAR_FORMS and len(left[0]) > _SHORT
+
+
+def _is_titled(first: NameForm, second: NameForm) -> bool:
+    """Whether names are one but for titles that do not tell persons apart, as "Bishop" and "Mrs." do."""
+    left, right = without_head(first.words), without_head(second.words)
+    return left == right and len(left) > 1 and left[0] not in _SMALL_WORDS
 
 
 def without_tail(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -185,7 +213,12 @@ def _is_spelling(one: str, other: str, word_count: int) -> bool:
     shorter, longer = sorted((one, other), key=len)
     if len(shorter) < (_MIN_SPELLED if word_count > 1 else _MIN_SPELLED_ALONE) or shorter[0] != longer[0]:
         return False
-    return sounds(shorter) == sounds(longer) or _is_swap(shorter, longer)
+    if shorter + shorter[-1] == longer and word_count == 1:
+        # Princes and princess.
+        return False
+    if _evened(shorter) == _evened(longer) or _is_swap(shorter, longer):
+        return True
+    return sounds(shorter) == sounds(longer) and edit_distance(shorter, longer, 1) == 1
 
 
 def sounds(word: str) -> str:
@@ -197,9 +230,14 @@ def sounds(word: str) -> str:
     Returns:
         The form: equal for two transcriptions of a name, not to be read.
     """
+    even = _evened(word)
+    return "".join(letter for at, letter in enumerate(even) if not at or letter != even[at - 1])
+
+
+def _evened(word: str) -> str:
     for written, sound in _SPELLINGS:
         word = word.replace(written, sound)
-    return "".join(letter for at, letter in enumerate(word) if not at or letter != word[at - 1])
+    return word
 
 
 def _is_swap(one: str, other: str) -> bool:
@@ -210,25 +248,50 @@ def _is_swap(one: str, other: str) -> bool:
     return 0 < at < len(one) - 2 and one[:at] + one[at + 1] + one[at] + one[at + 2 :] == other
 
 
-def _unspaced_verdict(first: NameForm, second: NameForm, kind: str) -> tuple[str, float]:
-    """Compare names in which one character tells much."""
-    shorter, longer = sorted((first.letters, second.letters), key=lambda letters: (len(letters), letters))
-    if kind in _COMPANY_TYPES and any(shorter + form == longer for form in _UNSPACED_LEGAL_FORMS):
+def _unspaced_verdict(one: _Named, other: _Named) -> tuple[str, float]:
+    """Compare names in which one character tells much; a reason without a score forbids that anybody joins them."""
+    (a, first), (b, second) = sorted((one, other), key=lambda named: len(named[1].letters))
+    shorter, longer = first.letters, second.letters
+    if a.type == "organization" and b.type in ("organization", "") and longer.removeprefix(shorter) in UNSPACED_FORMS:
         return "legal form", 0.9
-    if len(longer) == len(shorter) + 1 and len(shorter) >= _MIN_TRANSCRIBED and kind in _PERSON_TYPES:
-        at = next((place for place, letter in enumerate(shorter) if letter != longer[place]), len(shorter))
-        if 0 < at < len(shorter) and shorter[at:] == longer[at + 1 :] and longer[at] not in _TELLING:
-            return "transcription", 0.8
-    one, other = set(first.letters), set(second.letters)
-    if (one ^ other) & _TELLING:
+    if a.type == b.type == "person" and _is_transcribed(first.words, second.words):
+        return "transcription", 0.8
+    if (set(shorter) ^ set(longer)) & _TELLING:
         return "telling character", 0.0
     return "", 0.0
 
 
+def _is_transcribed(fewer: tuple[str, ...], more: tuple[str, ...]) -> bool:
+    """Whether one part of a foreign name, such as the last of two, has a character more behind its first."""
+    if len(fewer) != len(more) or len(fewer) < _BOTH:
+        return False
+    different = [(one, other) for one, other in zip(fewer, more, strict=True) if one != other]
+    if len(different) != 1:
+        return False
+    one, other = different[0]
+    if len(one) < _MIN_TRANSCRIBED or len(other) != len(one) + 1:
+        return False
+    at = next((place for place, letter in enumerate(one) if letter != other[place]), len(one))
+    return at > 0 and one[at:] == other[at + 1 :] and other[at] not in _TELLING
+
+
+def _is_word_for_word(first: NameForm, second: NameForm) -> bool:
+    """Whether no word stands in place of a quite different one: "Duke of York" for "Duke of Kent" is not worth asking."""
+    if first.is_unspaced or len(first.words) != len(second.words):
+        return True
+    pairs = zip(first.words, second.words, strict=True)
+    return all(edit_distance(one, other, (half := min(len(one), len(other)) // 2)) <= half for one, other in pairs)
+
+
+def _may_be(first: NameForm, second: NameForm) -> bool:
+    """Whether one name may be the other in a way that the seed's rule does not see."""
+    if first.is_unspaced or second.is_unspaced:
+        return False
+    return _is_reversed(first, second) or _may_stand_for(first, second) or _may_stand_for(second, first)
+
+
 def _may_stand_for(short: NameForm, long: NameForm) -> bool:
     """Whether a short name may be another's acronym, or the same person's with fewer words."""
-    if short.is_unspaced or long.is_unspaced:
-        return False
     if len(short.words) == 1 and short.letters == acronym_of(long.words):
         return True
     if len(short.words) < 2 or len(long.words) < len(short.words):
@@ -294,28 +357,31 @@ _MIN_PLURAL: Final = 4
 _MIN_SPELLED: Final = 5
 _MIN_SPELLED_ALONE: Final = 7
 _MIN_SWAPPED: Final = 7
-_MIN_TRANSCRIBED: Final = 4
+_MIN_TRANSCRIBED: Final = 3
+_BOTH: Final = 2
 _MAX_REVERSED: Final = 4
 _MIN_ACRONYM: Final = 2
 _MAX_ACRONYM: Final = 8
 _OPPOSED: Final = _opposed()
 _SMALL_WORDS: Final = _words("of the and for in on at to a an de la le du des der die das und et y del di")
-_PERSON_TYPES: Final = frozenset({"person", ""})
-_COMPANY_TYPES: Final = frozenset({"organization", ""})
-_SINGULAR_TYPES: Final = frozenset({"person", "geo", "organization"})
 _LEGAL_FORMS: Final = _words(
-    "inc incorporated corp corporation co company ltd limited llc llp plc gmbh ag sa nv bv spa srl pty kk oy ab as"
+    "inc incorporated corp corporation co company ltd limited llc llp plc gmbh ag sa nv bv srl pty"
 )
+_CLEAR_FORMS: Final = _words("inc incorporated corp ltd llc llp plc gmbh")
 _TITLES: Final = _words(
-    "mr mrs ms miss dr prof professor sir dame saint st president king queen prince princess lord lady general captain"
-    " colonel major admiral senator governor pope bishop cardinal father mother chancellor minister judge"
+    "mr ms dr prof professor sir president senator governor general colonel captain lieutenant major admiral judge"
 )
-_UNSPACED_LEGAL_FORMS: Final = ("公司", "有限公司", "股份有限公司", "有限责任公司", "集团", "集团公司", "株式会社")
+UNSPACED_FORMS: Final = ("股份有限公司", "有限责任公司", "有限公司", "集团公司", "株式会社", "公司", "集团")
+"""Legal forms behind names without spaces, the longest first."""
+_APOSTROPHES: Final = frozenset("'\u2019")
+_COMMA: Final = re.compile("[,，]")
+_NUMERALS: Final = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx")
+_SHORT: Final = 3
 _TELLING: Final = frozenset(
     "〇零一二三四五六七八九十百千万亿两甲乙丙丁戊己庚辛壬癸东南西北中上下前后左右内外大小新旧老少男女父母子孙正副总分省市县区州国"
 )
 _SPELLINGS: Final = (
-    ("ae", "e"), ("oe", "o"), ("ue", "u"), ("ph", "f"), ("th", "t"), ("ck", "k"), ("c", "k"), ("y", "i"), ("j", "i"),
-    ("z", "s"), ("w", "v"), ("dh", "d"), ("gh", "g"),
+    ("ael", "a-el"), ("ae", "e"), ("oe", "o"), ("ue", "u"), ("ph", "f"), ("th", "t"), ("ck", "k"), ("c", "k"), ("y", "i"),
+    ("j", "i"), ("z", "s"), ("w", "v"), ("dh", "d"), ("gh", "g"),
 )  # fmt: skip
 """Ways of writing that two transcriptions of one name differ in, in the order in which they are evened out."""

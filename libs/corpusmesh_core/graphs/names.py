@@ -97,7 +97,7 @@ def _numbers(words: tuple[str, ...], is_unspaced: bool) -> tuple[str, ...]:
     for place, word in enumerate(words):
         if digits := _DIGITS.findall(word):
             found.extend(digits)
-        elif word in _NUMBER_WORDS and len(words) > 1:
+        elif word in _NUMBER_WORDS:
             found.append(_NUMBER_WORDS[word])
         elif place and len(word) <= _MAX_ROMAN and _ROMAN.fullmatch(word):
             found.append(str(_roman_value(word)))
