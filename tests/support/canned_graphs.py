@@ -4,18 +4,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
 from pyroaring import BitMap
 
+from corpusmesh_core.artefacts import pack_chunks
+from corpusmesh_core.documents import BlockKind, Chunk, ChunkRole
 from corpusmesh_core.errors import FailedPreconditionError, NotFoundError, OverloadedError
 from corpusmesh_core.graphs.corrections import Correction, Corrections
+from corpusmesh_core.graphs.fingerprints import extraction_fingerprint, form_of
 from corpusmesh_core.graphs.keys import entity_key
+from corpusmesh_core.graphs.ledger import Ledger, as_digests, no_digests, pack_ledger
 from corpusmesh_core.graphs.records import RecordPlace, entity_record, relation_record, report_record
 from corpusmesh_core.graphs.segments import Segment, SegmentDocument, pack_segment
-from corpusmesh_core.graphs.settings import GraphMethod
+from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings
 from corpusmesh_core.graphs.values import (
     Community,
     CommunityReport,
     EntityFragment,
+    GraphBill,
     Mention,
     RelationFragment,
     Subgraph,
@@ -31,6 +37,7 @@ from corpusmesh_core.text import analyze
 from corpusmesh_core.visibility import Visibility
 from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.handlers import Handlers, make_handlers
+from corpusmesh_graph.models import GraphModels
 from corpusmesh_graph.stores import GraphReads, GraphStores, GraphTools
 from tests.support.canned_trees import (
     KB,
@@ -123,6 +130,9 @@ class GraphMesh(Mesh):
         place = RecordPlace(KB, ordinal, publisher, document, 1, f"{document}.md")
         names = {one.key: one.name for one in subgraph.entities}
         self.index.records += [chunk(ordinal, position, document) for position in range(chunk_count)]
+        self.artefacts[f"chunks-{ordinal}"] = pack_chunks(
+            {ordinal: [_text_chunk(position, subgraph) for position in range(chunk_count)]}
+        )
         self.index.records += [entity_record(place, one) for one in subgraph.entities]
         self.index.records += [
             relation_record(place, one, (names[one.source], names[one.target])) for one in subgraph.relations
@@ -138,7 +148,24 @@ class GraphMesh(Mesh):
         return record
 
     def keep(self, *more: int) -> None:
-        """Describe the build as one of all that was said."""
+        """Describe the build as one of all that was said, under the settings of now."""
+        versions = np.array(sorted(self.subgraphs), np.int32)
+        settings = GraphSettings.of(self.config)
+        session = GraphModels(None, None, cast(Any, self), cast(Any, None), GraphServiceSettings()).open(
+            tenant_id="", run_id="", settings=settings, bill=GraphBill()
+        )
+        fingerprint = extraction_fingerprint(settings, session.fingerprint, "")
+        self.artefacts["ledger"] = pack_ledger(
+            Ledger(
+                self.space_id,
+                form=form_of(settings),
+                versions=versions,
+                publishers=versions + 10,
+                chunk_counts=np.full(len(versions), 4, np.int32),
+                fingerprints=as_digests([fingerprint] * len(versions)),
+                texts=no_digests(len(versions)),
+            )
+        )
         known = set(BitMap.deserialize(self.row.ordinals)) if self.row is not None else set()
         ordinals = dump_bitmap(BitMap({*known, *(ordinal + 10 for ordinal in self.subgraphs), *more}))
         self.row = BuildRow(
@@ -148,6 +175,7 @@ class GraphMesh(Mesh):
             published=ordinals,
             sources=dump_bitmap(BitMap(self.subgraphs)),
             snapshot_id=6,
+            artefacts={"ledger": "ledger"},
             publish_time=MOMENT,
         )  # fmt: skip
         self.artefacts["segment"] = pack_segment(
@@ -174,7 +202,10 @@ class GraphMesh(Mesh):
             embedder=cast(Any, None),
         )
         tools = GraphTools(cast(Any, None), None, cast(Any, Feed(self)))
-        return make_handlers(self.settings, stores, tools, GraphReads(CannedViews(self), me))
+        return make_handlers(self.settings, stores, tools, self.reads())
+
+    def reads(self) -> GraphReads:
+        return GraphReads(CannedViews(self), cast(Any, self))
 
     async def ordinals_of(self, tenant_id: str, knowledge_base_id: str, document_id: str) -> Sequence[int]:
         living = [ordinal for ordinal, document in self.documents.items() if document == document_id]
@@ -273,6 +304,20 @@ class CannedTriples:
 
     async def triple_digests(self, tenant_id: str, knowledge_base_id: str) -> Mapping[str, str]:
         return {one: str(hash(row.triples)) for one, row in self.mesh.triples.items()}
+
+
+def _text_chunk(position: int, subgraph: Subgraph) -> Chunk:
+    names = [one.name for one in subgraph.entities if any(mention.position == position for mention in one.mentions)]
+    return Chunk(
+        position=position,
+        text=f"{' met '.join(names or ['Nobody'])} on this day. It was {names[0] if names else 'quiet'} who spoke.",
+        role=ChunkRole.TEXT,
+        heading_path=(),
+        page=0,
+        boxes=(),
+        token_count=100,
+        block_kind=BlockKind.PARAGRAPH,
+    )
 
 
 def harbour() -> GraphMesh:

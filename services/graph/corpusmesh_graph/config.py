@@ -40,3 +40,15 @@ class GraphServiceSettings(Section):
     """Documents that are read, and without a language model also kept and written, at once."""
     segment_cache_bytes: int = Field(default=256 * 1024 * 1024, ge=0)
     """Bytes of graphs' segments that a worker keeps in memory between builds."""
+    plan_max_chunks: int = Field(default=50_000, ge=100)
+    """Chunks that a plan reads; of more, whole documents taken evenly over all, and what those cost is projected."""
+    plan_sample_chunks: int = Field(default=200, ge=1)
+    """Chunks of them in which a plan looks for names, to tell how many there are and how long that takes."""
+    plan_milliseconds_per_record: float = Field(default=1.0, gt=0)
+    """Milliseconds of resolving, grouping and writing each entity, relation and report that a plan expects."""
+    plan_embedded_tokens_per_second: float = Field(default=2000.0, gt=0)
+    """Tokens of names and relations embedded in a second that a plan expects."""
+    plan_read_tokens_per_second: float = Field(default=2000.0, gt=0)
+    """Tokens that a language model reads in a second of one call, that a plan expects."""
+    plan_written_tokens_per_second: float = Field(default=40.0, gt=0)
+    """Tokens that a language model writes in a second of one call, that a plan expects."""

@@ -1,7 +1,7 @@
 """What a build has to make: which subgraphs of the graph before hold, and which are made under which ordinals."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -59,7 +59,7 @@ async def begin_draft(
     of_documents = await scope.stores.builds.versions_of(claim.tenant_id, claim.knowledge_base_id, changed)
     touched = {version for versions in of_documents.values() for version in versions}
     published = np.array(state.versions, np.int32)
-    kept = published[:0] if is_full else _kept(published, ledger, settings, model, touched)
+    kept = published[:0] if is_full else kept_versions(published, ledger, settings, model, touched)
     versions = published[~np.isin(published, kept)]
     rows = await _rows(scope, versions.tolist())
     versions = np.array(sorted(rows), np.int32)
@@ -100,10 +100,21 @@ async def begin_draft(
     )
 
 
-def _kept(
-    published: NDArray[np.int32], ledger: Ledger, settings: GraphSettings, model: str, touched: set[int]
+def kept_versions(
+    published: NDArray[np.int32], ledger: Ledger, settings: GraphSettings, model: str, touched: Collection[int]
 ) -> NDArray[np.int32]:
-    """Tell which versions' subgraphs stay as they are."""
+    """Tell which versions' subgraphs stay as they are.
+
+    Args:
+        published: Versions that the graph shall cover, ascending.
+        ledger: The graph before.
+        settings: How the graph is made.
+        model: What the language model's session says of itself.
+        touched: Versions of documents whose triples are others by now.
+
+    Returns:
+        Those of `published`.
+    """
     if ledger.form != form_of(settings) or not len(ledger.versions):
         return published[:0]
     plain = np.frombuffer(extraction_fingerprint(settings, model, ""), np.uint8)

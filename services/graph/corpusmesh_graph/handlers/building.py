@@ -7,8 +7,8 @@ from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, OverloadedError
 from corpusmesh_core.graphs.settings import GRAPH, GraphSettings
 from corpusmesh_core.graphs.telling import bill_values
-from corpusmesh_core.ports.builds import BuildOrder, BuildRow, BuildState
-from corpusmesh_core.tenancy import Access, VersionRow, load_bitmap
+from corpusmesh_core.ports.builds import BuildOrder, BuildRow
+from corpusmesh_core.tenancy import Access, VersionRow
 from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.convert import cost_to_wire
 from corpusmesh_graph.names import graph_of
@@ -41,7 +41,7 @@ class GraphBuilder:
         self._settings = settings
         self._stores = stores
         self._viewer = viewer
-        self._planner = GraphPlanner()
+        self._planner = GraphPlanner(settings, stores, tools)
         self._plans = TenantSlots(settings.max_concurrent_plans, busy=_busy)
 
     async def plan(self, request: pb.PlanGraphRequest) -> pb.PlanGraphResponse:
@@ -155,10 +155,8 @@ class GraphBuilder:
     async def _plan(
         self, versions: Sequence[VersionRow], settings: GraphSettings, row: BuildRow | None, *, full: bool
     ) -> Plan:
-        reuses = row is not None and row.state is BuildState.READY and not full
-        covered = frozenset(load_bitmap(row.sources)) if row is not None and reuses else frozenset[int]()
         with self._plans.taken(require_call().identity.tenant_id):
-            return await self._planner.plan(versions, covered=covered)
+            return await self._planner.plan(versions, settings, row=row, full=full)
 
     async def _plan_or_none(
         self, versions: Sequence[VersionRow], settings: GraphSettings, row: BuildRow | None, *, full: bool
