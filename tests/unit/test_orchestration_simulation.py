@@ -17,7 +17,10 @@ import pytest
 from corpusmesh_core.orchestration import machine
 from corpusmesh_core.orchestration.transitions import holds, must_stop
 from corpusmesh_core.orchestration.values import (
+    BUILD_RUNS,
+    BUILD_STAGES,
     HOUSEKEEPING,
+    SWEEP_STAGES,
     Ack,
     Advance,
     CancelParts,
@@ -123,6 +126,11 @@ class World:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
 
+    @property
+    def build_kinds(self) -> tuple[RunKind, RunKind]:
+        """Half of the worlds build a tree, the others a graph."""
+        return (RunKind.TREE, RunKind.TREE_REMOVAL) if self.seed % 2 else (RunKind.GRAPH, RunKind.GRAPH_REMOVAL)
+
     # The store: each method is one transaction.
 
     def apply(self, decision: Decision) -> None:
@@ -227,13 +235,13 @@ class World:
         return decision
 
     def start_tree(self, run_id: str) -> None:
-        run = Run(run_id, RunKind.TREE, RunState.PENDING, Lane.BULK)
+        run = Run(run_id, self.build_kinds[0], RunState.PENDING, Lane.BULK)
         self.apply(machine.extend(run, [()], payload={"slice": "0"}))
 
     def remove_tree(self) -> None:
         self.nodes = set()
         self.is_tree_removed = True
-        self.apply(machine.extend(Run("removal", RunKind.TREE_REMOVAL, RunState.PENDING, Lane.BULK), [()]))
+        self.apply(machine.extend(Run("removal", self.build_kinds[1], RunState.PENDING, Lane.BULK), [()]))
 
     def reserve(self, task: Task, slot: str) -> int | None:
         """Give the ordinal of a slot; None to a worker that has lost its claim."""
@@ -262,11 +270,7 @@ class World:
         self.apply(decision)
         if decision.verdict is Verdict.COMMITTED and task.stage is Stage.PUBLISH:
             self._publish()
-        if (
-            decision.verdict is Verdict.COMMITTED
-            and task.stage is Stage.BUILD_TREE
-            and not (advance or Advance()).goes_on
-        ):
+        if decision.verdict is Verdict.COMMITTED and task.stage in BUILD_STAGES and not (advance or Advance()).goes_on:
             self.nodes = set(self.drafts.pop(task.run_id).values())
             self.known_nodes |= self.nodes
             self.published_trees.append(task.run_id)
@@ -407,9 +411,9 @@ class World:
             return self.fail(task.task_id, task.epoch, kind, "SOMETHING_AWAY")
         if task.stage is Stage.SYNC:
             return (yield from self._sync(task))
-        if task.stage is Stage.BUILD_TREE:
+        if task.stage in BUILD_STAGES:
             return (yield from self._build_tree(task))
-        if task.stage is Stage.SWEEP_TREE:
+        if task.stage in SWEEP_STAGES:
             return (yield from self._sweep_tree(task))
         if task.stage is Stage.INDEX:
             for part in task.parts:
@@ -545,7 +549,7 @@ def cancel(world: World, run_id: str) -> bool:
     run = world.runs[run_id]
     decision = machine.request_cancel(run, pending_task_count=pending)
     world.apply(decision)
-    if run.kind is RunKind.TREE and decision.verdict is Verdict.COMMITTED:
+    if run.kind in BUILD_RUNS and decision.verdict is Verdict.COMMITTED:
         world.cancelled_trees.add(run_id)
     return decision.verdict is Verdict.COMMITTED
 
@@ -657,7 +661,7 @@ def check_trees(world: World) -> list[str]:
     """What is published is the last tree that was built, whole, and nothing else of any build is left."""
     problems = []
     for run in world.runs.values():
-        if run.kind is not RunKind.TREE:
+        if run.kind not in BUILD_RUNS:
             continue
         if (run.state is RunState.CANCELLED) is not (run.run_id in world.cancelled_trees):
             problems.append(f"{run.run_id} is {run.state}, cancelled: {run.run_id in world.cancelled_trees}")
