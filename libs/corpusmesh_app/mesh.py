@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -255,9 +256,12 @@ class Process:
         settings = self._settings
         stores = adapters.stores
         chat = chat_model(settings)
+        # A step waits no longer for the model than an answer does.
+        usual = ModelBudget()
+        usual = replace(usual, call_timeout_seconds=min(usual.call_timeout_seconds, settings.chat.deadline_seconds))
 
         def open_session(*, model_free: bool, budget: ModelBudget | None = None) -> ModelSession:
-            return ModelSession(None if model_free else chat, make_rng, budget)
+            return ModelSession(None if model_free else chat, make_rng, budget or usual)
 
         pages = PageReader(
             stores.index,
