@@ -19,7 +19,7 @@ from pyroaring import FrozenBitMap
 from scipy import sparse
 
 from corpusmesh_core.graphs.columns import offsets_of
-from corpusmesh_core.graphs.compiled import open_compiled, pack_compiled
+from corpusmesh_core.graphs.compiled import compiled_parts, open_compiled
 from corpusmesh_core.graphs.segments import Segment, merge_segments
 from corpusmesh_core.graphs.view import GraphView, compile_view
 from corpusmesh_core.graphs.walking import page_rank, personalized_page_rank
@@ -183,7 +183,7 @@ def measure(scale: Scale) -> None:
     edges = view.mentions.nnz + len(view.relation_ends)
     print(f"  {n:,} entities, {p:,} passages, {edges:,} edges, {view.graph.nbytes / 2**20:,.0f} MiB compiled")
     timed("compile, half of the documents visible", lambda: compile_view([opened], half))
-    compiled = timed("pack compiled", lambda: pack_compiled(view.graph))
+    compiled = timed("pack compiled", lambda: b"".join(compiled_parts(view.graph)))
     timed("open compiled and check", lambda: open_compiled(compiled))
     timed("open compiled", lambda: open_compiled(compiled, checks_content=False))
     timed("PageRank of all entities", lambda: page_rank(view.adjacency))

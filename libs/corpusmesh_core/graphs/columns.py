@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +20,36 @@ _HEADER: Final = struct.Struct("<8sIIIIQ")
 _ALIGNMENT: Final = 64
 
 
+def column_parts(
+    magic: bytes, version: int, layout: Layout, columns: Mapping[str, Array]
+) -> Iterator[bytes | memoryview]:
+    """Write columns piece by piece: header (magic, version, column count, two checksums, length), lengths, columns.
+
+    Args:
+        magic: Eight bytes that name the kind of file.
+        version: Version of the layout.
+        layout: The columns.
+        columns: One array of one dimension for each.
+
+    Yields:
+        Pieces of the file, of the columns without a copy; equal columns, equal bytes.
+    """
+    arrays = [np.ascontiguousarray(columns[name], dtype=np.dtype(kind)) for name, kind in layout]
+    counts = np.array([len(array) for array in arrays], "<u8").tobytes()
+    starts, total = _places([len(array) for array in arrays], layout)
+    place, checksum, pieces = _HEADER.size + len(counts), 0, list[bytes | memoryview]()
+    for start, array in zip(starts, arrays, strict=True):
+        piece = array.view(np.uint8).data if array.nbytes else b""
+        for part in (bytes(start - place), piece):
+            checksum = zlib.crc32(part, checksum)
+            pieces.append(part)
+        place = start + array.nbytes
+    yield _HEADER.pack(magic, version, len(arrays), zlib.crc32(counts), checksum, total) + counts
+    yield from pieces
+
+
 def pack_columns(magic: bytes, version: int, layout: Layout, columns: Mapping[str, Array]) -> bytes:
-    """Write columns: header (magic, version, column count, two checksums, length), lengths, then the columns.
+    """Write columns, see `column_parts`.
 
     Args:
         magic: Eight bytes that name the kind of file.
@@ -30,18 +58,9 @@ def pack_columns(magic: bytes, version: int, layout: Layout, columns: Mapping[st
         columns: One array of one dimension for each.
 
     Returns:
-        The file; equal columns, equal bytes.
+        The file.
     """
-    arrays = [np.ascontiguousarray(columns[name], dtype=np.dtype(kind)) for name, kind in layout]
-    counts = np.array([len(array) for array in arrays], "<u8").tobytes()
-    starts, total = _places([len(array) for array in arrays], layout)
-    body = bytearray(total)
-    for start, array in zip(starts, arrays, strict=True):
-        body[start : start + array.nbytes] = array.tobytes()
-    first = _HEADER.size + len(counts)
-    head = _HEADER.pack(magic, version, len(arrays), zlib.crc32(counts), zlib.crc32(memoryview(body)[first:]), total)
-    body[:first] = head + counts
-    return bytes(body)
+    return b"".join(column_parts(magic, version, layout, columns))
 
 
 def open_columns(

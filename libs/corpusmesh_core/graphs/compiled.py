@@ -1,5 +1,6 @@
 """A compiled graph: plain columns and sparse matrices, which can be written to a file and mapped into memory again."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from corpusmesh_core.graphs.columns import Array, Content, invalid, open_columns, pack_columns
+from corpusmesh_core.graphs.columns import Array, Content, column_parts, invalid, open_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,16 +131,16 @@ class CompiledGraph:
         return sum(array.nbytes for array in _columns_of(self).values())
 
 
-def pack_compiled(graph: CompiledGraph) -> bytes:
-    """Write a compiled graph.
+def compiled_parts(graph: CompiledGraph) -> Iterator[bytes | memoryview]:
+    """Write a compiled graph piece by piece.
 
     Args:
         graph: The graph.
 
     Returns:
-        The file; equal graphs, equal bytes.
+        Pieces of the file, of the columns without a copy; equal graphs, equal bytes.
     """
-    return pack_columns(_MAGIC, _VERSION, _LAYOUT, _columns_of(graph))
+    return column_parts(_MAGIC, _VERSION, _LAYOUT, _columns_of(graph))
 
 
 def open_compiled(content: Content, *, checks_content: bool = True) -> CompiledGraph:

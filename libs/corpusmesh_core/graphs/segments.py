@@ -6,18 +6,29 @@ subgraphs give equal bytes, whatever they were split and merged into before.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import AbstractBitMap
 
-from corpusmesh_core.graphs.columns import Array, Content, invalid, offsets_of, open_columns, pack_columns, ranges
+from corpusmesh_core.graphs.columns import Array, invalid, offsets_of, pack_columns, ranges
 from corpusmesh_core.graphs.keys import entity_key, pair_of
+from corpusmesh_core.graphs.segment import LAYOUT, MAGIC, VERSION, Segment, check_segment
 from corpusmesh_core.graphs.settings import GraphMethod
 from corpusmesh_core.graphs.strings import Strings, StringWriter
 from corpusmesh_core.graphs.values import Mention, Subgraph
+
+__all__ = [
+    "METHOD_BITS",
+    "Segment",
+    "SegmentDocument",
+    "merge_segments",
+    "pack_segment",
+    "pools_of",
+    "select",
+]
 
 METHOD_BITS: Final[Mapping[GraphMethod, int]] = {
     GraphMethod.NER: 1,
@@ -26,37 +37,6 @@ METHOD_BITS: Final[Mapping[GraphMethod, int]] = {
     GraphMethod.TRIPLES: 8,
 }
 """How something was found, as bits of `entity_methods` and `relation_methods`."""
-MAX_POSITION: Final = 2**31 - 1
-
-_MAGIC: Final = b"CMGRAPH\x01"
-_VERSION: Final = 1
-_LAYOUT: Final = (
-    ("document_version", "<u4"),
-    ("document_publisher", "<u4"),
-    ("document_entities", "<i8"),
-    ("document_relations", "<i8"),
-    ("entity_key", "<u8"),
-    ("entity_name", "<u4"),
-    ("entity_type", "<u4"),
-    ("entity_confidence", "<f4"),
-    ("entity_methods", "|u1"),
-    ("entity_aliases", "<i8"),
-    ("alias_key", "<u8"),
-    ("alias_name", "<u4"),
-    ("entity_mentions", "<i8"),
-    ("mention_position", "<u4"),
-    ("mention_weight", "<f4"),
-    ("relation_source", "<u4"),
-    ("relation_target", "<u4"),
-    ("relation_weight", "<f4"),
-    ("relation_confidence", "<f4"),
-    ("relation_methods", "|u1"),
-    ("relation_mentions", "<i8"),
-    ("relation_mention_position", "<u4"),
-    ("relation_mention_weight", "<f4"),
-    ("string_offsets", "<i8"),
-    ("string_bytes", "|u1"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,123 +54,6 @@ class SegmentDocument:
     subgraph: Subgraph
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Segment:
-    """Columns of a segment; d documents, e entities (one for each document and key), r relations likewise.
-
-    Attributes:
-        document_version: Version, shape (d,).
-        document_publisher: Publisher of the subgraph, ascending, shape (d,).
-        document_entities: Where the entities of each document begin, shape (d + 1,).
-        document_relations: Where its relations begin, shape (d + 1,).
-        entity_key: Key, ascending within a document, shape (e,).
-        entity_name: Place of the name among the strings, shape (e,).
-        entity_type: Place of the type, shape (e,).
-        entity_confidence: Confidence 0 to 1, shape (e,).
-        entity_methods: See METHOD_BITS, shape (e,).
-        entity_aliases: Where the aliases of each entity begin, shape (e + 1,).
-        alias_key: Key of each alias.
-        alias_name: Place of the alias among the strings.
-        entity_mentions: Where the mentions of each entity begin, shape (e + 1,).
-        mention_position: Chunk of each mention.
-        mention_weight: Its weight, above 0.
-        relation_source: Source among the entities of the segment, shape (r,).
-        relation_target: Target, likewise, of the same document.
-        relation_weight: Strength, above 0, shape (r,).
-        relation_confidence: Confidence 0 to 1, shape (r,).
-        relation_methods: See METHOD_BITS, shape (r,).
-        relation_mentions: Where the mentions of each relation begin, shape (r + 1,).
-        relation_mention_position: Chunk of each.
-        relation_mention_weight: Its weight, above 0.
-        string_offsets: Where strings begin.
-        string_bytes: UTF-8.
-    """
-
-    document_version: NDArray[np.uint32]
-    document_publisher: NDArray[np.uint32]
-    document_entities: NDArray[np.int64]
-    document_relations: NDArray[np.int64]
-    entity_key: NDArray[np.uint64]
-    entity_name: NDArray[np.uint32]
-    entity_type: NDArray[np.uint32]
-    entity_confidence: NDArray[np.float32]
-    entity_methods: NDArray[np.uint8]
-    entity_aliases: NDArray[np.int64]
-    alias_key: NDArray[np.uint64]
-    alias_name: NDArray[np.uint32]
-    entity_mentions: NDArray[np.int64]
-    mention_position: NDArray[np.uint32]
-    mention_weight: NDArray[np.float32]
-    relation_source: NDArray[np.uint32]
-    relation_target: NDArray[np.uint32]
-    relation_weight: NDArray[np.float32]
-    relation_confidence: NDArray[np.float32]
-    relation_methods: NDArray[np.uint8]
-    relation_mentions: NDArray[np.int64]
-    relation_mention_position: NDArray[np.uint32]
-    relation_mention_weight: NDArray[np.float32]
-    string_offsets: NDArray[np.int64]
-    string_bytes: NDArray[np.uint8]
-
-    @classmethod
-    def open(cls, content: Content, *, checks_content: bool = True) -> "Segment":
-        """Read a segment without a copy.
-
-        Args:
-            content: The file, in memory or mapped into it; it must stay as it is as long as the segment is used.
-            checks_content: Whether to read everything; no need for what this process has checked before.
-
-        Returns:
-            The segment.
-
-        Raises:
-            InvalidArgumentError: GRAPH_FILE_INVALID if it is none, or is not what `pack_segment` writes.
-        """
-        columns: dict[str, Any] = open_columns(_MAGIC, _VERSION, _LAYOUT, content, checks_content=checks_content)
-        segment = cls(**columns)
-        if checks_content:
-            _check(segment)
-        return segment
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all columns."""
-        return sum(getattr(self, name).nbytes for name, _ in _LAYOUT)
-
-    @property
-    def document_count(self) -> int:
-        """Documents whose subgraphs it holds."""
-        return len(self.document_version)
-
-    @property
-    def entity_count(self) -> int:
-        """Entities, those of each document counted by themselves."""
-        return len(self.entity_key)
-
-    @property
-    def relation_count(self) -> int:
-        """Relations, those of each document counted by themselves."""
-        return len(self.relation_source)
-
-    @property
-    def strings(self) -> Strings:
-        """Names and types."""
-        return Strings(self.string_offsets, self.string_bytes)
-
-    def shows(self, visible: AbstractBitMap) -> NDArray[np.bool_]:
-        """Tell which documents a bitmap shows: both the version and the subgraph must be in it.
-
-        Args:
-            visible: Ordinals.
-
-        Returns:
-            Shape (d,).
-        """
-        # A publisher is rarely shared, so one look-up for each; the bitmap of a tenant may be far larger than this.
-        pairs = zip(self.document_publisher.tolist(), self.document_version.tolist(), strict=True)
-        return np.fromiter((a in visible and b in visible for a, b in pairs), np.bool_, self.document_count)
-
-
 def pack_segment(documents: Sequence[SegmentDocument]) -> bytes:
     """Write the subgraphs of some documents.
 
@@ -206,7 +69,7 @@ def pack_segment(documents: Sequence[SegmentDocument]) -> bytes:
     ordered = sorted(documents, key=lambda item: item.publisher)
     if len({item.publisher for item in ordered}) < len(ordered):
         raise invalid("a publisher publishes one subgraph")
-    lists: dict[str, list[Any]] = {name: [] for name, _ in _LAYOUT}
+    lists: dict[str, list[Any]] = {name: [] for name, _ in LAYOUT}
     strings = StringWriter()
     for document in ordered:
         lists["document_version"].append(document.version)
@@ -215,7 +78,7 @@ def pack_segment(documents: Sequence[SegmentDocument]) -> bytes:
         lists["document_relations"].append(len(document.subgraph.relations))
         _add(document.subgraph, lists, strings)
     columns: dict[str, Array] = {}
-    for name, kind in _LAYOUT:
+    for name, kind in LAYOUT:
         is_offsets = name in _OFFSETS
         try:
             array = np.array(lists[name], "<i8" if is_offsets else kind)
@@ -224,7 +87,7 @@ def pack_segment(documents: Sequence[SegmentDocument]) -> bytes:
         columns[name] = offsets_of(array) if is_offsets else array
     columns["string_offsets"], columns["string_bytes"] = strings.columns()
     segment = Segment(**columns)
-    _check(segment)
+    check_segment(segment)
     return _pack(segment)
 
 
@@ -262,13 +125,12 @@ def select(
         The documents as a segment whose strings are empty, and the strings of each given segment with the place at
         which they begin among those that the segment names.
     """
-    bases = offsets_of(np.array([len(segment.strings) for segment in segments], np.int64))
-    pools = tuple((int(base), segment.strings) for base, segment in zip(bases, segments, strict=False))
-    parts = [_taken(segment, mask, int(base)) for segment, mask, base in zip(segments, masks, bases, strict=False)]
+    pools = pools_of(segments)
+    parts = [_taken(segment, mask, base) for segment, mask, (base, _) in zip(segments, masks, pools, strict=True)]
     if not parts:
         return _together({}, []), ()
     joined = {
-        name: np.concatenate([part[name] for part in parts]) for name, _ in _LAYOUT if name not in ("string_offsets",)
+        name: np.concatenate([part[name] for part in parts]) for name, _ in LAYOUT if name not in ("string_offsets",)
     }
     publishers = joined["document_publisher"]
     _, first = np.unique(publishers, return_index=True)
@@ -277,9 +139,22 @@ def select(
     return _together(joined, [first.astype(np.int64)]), pools
 
 
+def pools_of(segments: Sequence[Segment]) -> tuple[tuple[int, Strings], ...]:
+    """Number the strings of segments, those of one after those of the other.
+
+    Args:
+        segments: In the order in which they are selected from.
+
+    Returns:
+        The strings of each with the place at which they begin.
+    """
+    bases = offsets_of(np.array([len(segment.strings) for segment in segments], np.int64)).tolist()
+    return tuple((base, segment.strings) for base, segment in zip(bases, segments, strict=False))
+
+
 def _taken(segment: Segment, mask: NDArray[np.bool_], base: int) -> dict[str, Array]:
     """Give the columns of some documents, offsets as lengths, ends of relations within their document."""
-    part: dict[str, Array] = {name: getattr(segment, name) for name, _ in _LAYOUT}
+    part: dict[str, Array] = {name: getattr(segment, name) for name, _ in LAYOUT}
     for name in _OFFSETS:
         part[name] = np.diff(part[name])
     first = np.repeat(segment.document_entities[:-1], part["document_relations"])
@@ -298,7 +173,7 @@ def _gathered(part: Mapping[str, Array], documents: NDArray[np.int64]) -> dict[s
         starts = offsets_of(part[counts].astype(np.int64))
         own = chosen[parent]
         chosen[child] = ranges(starts[own], part[counts].astype(np.int64)[own])
-    for name, _ in _LAYOUT:
+    for name, _ in LAYOUT:
         if (level := _LEVELS.get(name)) is not None:
             out[name] = part[name][chosen[level]]
     return out
@@ -306,7 +181,7 @@ def _gathered(part: Mapping[str, Array], documents: NDArray[np.int64]) -> dict[s
 
 def _together(joined: Mapping[str, Array], order: Sequence[NDArray[np.int64]]) -> Segment:
     """Make a segment of columns whose offsets are lengths."""
-    columns = {name: np.zeros(0, kind) for name, kind in _LAYOUT} | dict(joined)
+    columns = {name: np.zeros(0, kind) for name, kind in LAYOUT} | dict(joined)
     for documents in order:
         columns = _gathered(columns, documents)
     first = np.cumsum(columns["document_entities"]) - columns["document_entities"]
@@ -330,14 +205,14 @@ def _with_own_strings(segment: Segment, pools: Sequence[tuple[int, Strings]]) ->
     met[starts], met[starts + 1], met[places] = segment.entity_name, segment.entity_type, segment.alias_name
     strings = StringWriter()
     own = np.array(strings.add_all(pools, met), np.int64)
-    columns: dict[str, Array] = {name: getattr(segment, name) for name, _ in _LAYOUT}
+    columns: dict[str, Array] = {name: getattr(segment, name) for name, _ in LAYOUT}
     columns |= {"entity_name": own[starts], "entity_type": own[starts + 1], "alias_name": own[places]}
     columns["string_offsets"], columns["string_bytes"] = strings.columns()
     return Segment(**columns)
 
 
 def _pack(segment: Segment) -> bytes:
-    return pack_columns(_MAGIC, _VERSION, _LAYOUT, {item.name: getattr(segment, item.name) for item in fields(segment)})
+    return pack_columns(MAGIC, VERSION, LAYOUT, {name: getattr(segment, name) for name, _ in LAYOUT})
 
 
 def _add(subgraph: Subgraph, lists: dict[str, list[Any]], strings: StringWriter) -> None:
@@ -375,63 +250,6 @@ def _add_mentions(mentions: Sequence[Mention], lists: dict[str, list[Any]], pref
     return len(mentions)
 
 
-def _check(segment: Segment) -> None:
-    """Refuse what `pack_segment` would not write: every place must be one that is there."""
-    for name, owner, members in _SPANS:
-        offsets, length = getattr(segment, name), len(getattr(segment, members))
-        if len(offsets) != len(getattr(segment, owner)) + 1 or offsets[0] != 0 or offsets[-1] != length:
-            raise invalid(f"{name} does not fit")
-        if bool(np.any(np.diff(offsets) < 0)):
-            raise invalid(f"{name} goes back")
-    for name, like in _ALIKE:
-        if len(getattr(segment, name)) != len(getattr(segment, like)):
-            raise invalid(f"{name} does not fit")
-    for name in ("entity_name", "entity_type", "alias_name"):
-        _require(bool(np.all(getattr(segment, name) < len(segment.string_offsets) - 1)), name)
-    for name in ("mention_position", "relation_mention_position"):
-        _require(bool(np.all(getattr(segment, name) <= MAX_POSITION)), name)
-    for name in ("mention_weight", "relation_mention_weight", "relation_weight"):
-        values = getattr(segment, name)
-        _require(bool(np.all(np.isfinite(values) & (values > 0))), name)
-    for name in ("entity_confidence", "relation_confidence"):
-        values = getattr(segment, name)
-        # False for NaN.
-        _require(bool(np.all((values >= 0) & (values <= 1))), name)
-    _require(bool(np.all(segment.entity_key > 0)), "entity_key")
-    _require(_ascends(segment.document_publisher, None), "document_publisher")
-    _require(_ascends(segment.entity_key, segment.document_entities), "entity_key")
-    for name, spans in (("mention_position", "entity_mentions"), ("relation_mention_position", "relation_mentions")):
-        _require(_ascends(getattr(segment, name), getattr(segment, spans)), name)
-    _check_relations(segment)
-
-
-def _check_relations(segment: Segment) -> None:
-    counts = np.diff(segment.document_relations)
-    first, end = (np.repeat(part, counts) for part in (segment.document_entities[:-1], segment.document_entities[1:]))
-    source, target = segment.relation_source.astype(np.int64), segment.relation_target.astype(np.int64)
-    low, high = np.minimum(source, target), np.maximum(source, target)
-    _require(bool(np.all((low >= first) & (high < end) & (low < high))), "relation_source")
-    _require(_ascends((low << 32) | high, segment.document_relations), "relation_target")
-
-
-def _ascends(values: Array, offsets: NDArray[np.int64] | None) -> bool:
-    """Tell whether values rise within each span."""
-    if len(values) < 2:
-        return True
-    rises: NDArray[np.bool_] = values[1:] > values[:-1]
-    if offsets is not None:
-        # Where a span ends the next may begin below.
-        inner = offsets[1:-1]
-        inner = inner[(inner > 0) & (inner < len(values))]
-        rises[inner - 1] = True
-    return bool(np.all(rises))
-
-
-def _require(holds: bool, name: str) -> None:
-    if not holds:
-        raise invalid(f"{name} has a value that must not be")
-
-
 _TREE: Final = (
     ("document", "entity", "document_entities"),
     ("document", "relation", "document_relations"),
@@ -444,28 +262,7 @@ _LEVEL_NAMES: Final = ("relation_mention", "mention", "alias", "relation", "enti
 _OFFSETS: Final = tuple(counts for _, _, counts in _TREE)
 _LEVELS: Final[Mapping[str, str]] = {
     name: next(level for level in _LEVEL_NAMES if name.startswith(f"{level}_"))
-    for name, _ in _LAYOUT
+    for name, _ in LAYOUT
     if not name.startswith("string_")
 }
 """Whose value each column holds."""
-_SPANS: Final = (
-    ("document_entities", "document_version", "entity_key"),
-    ("document_relations", "document_version", "relation_source"),
-    ("entity_aliases", "entity_key", "alias_key"),
-    ("entity_mentions", "entity_key", "mention_position"),
-    ("relation_mentions", "relation_source", "relation_mention_position"),
-)
-_ALIKE: Final = (
-    ("document_publisher", "document_version"),
-    ("entity_name", "entity_key"),
-    ("entity_type", "entity_key"),
-    ("entity_confidence", "entity_key"),
-    ("entity_methods", "entity_key"),
-    ("alias_name", "alias_key"),
-    ("mention_weight", "mention_position"),
-    ("relation_target", "relation_source"),
-    ("relation_weight", "relation_source"),
-    ("relation_confidence", "relation_source"),
-    ("relation_methods", "relation_source"),
-    ("relation_mention_weight", "relation_mention_position"),
-)
