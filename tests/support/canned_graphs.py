@@ -110,8 +110,8 @@ class GraphMesh(Mesh):
 
     config: Mapping[str, object] = field(default_factory=lambda: {"graph": {"methods": ["ner", "triples"]}})
     subgraphs: dict[int, Subgraph] = field(default_factory=dict)
-    kept: list[CorrectionRow] = field(default_factory=list)
-    triples: dict[str, TriplesRow] = field(default_factory=dict)
+    kept: list[CorrectionRow[Correction]] = field(default_factory=list)
+    triples: dict[str, TriplesRow[Triple]] = field(default_factory=dict)
     gone: dict[str, tuple[int, ...]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     is_busy: bool = False
@@ -246,7 +246,9 @@ class CannedCorrections:
     def __init__(self, mesh: GraphMesh) -> None:
         self.mesh = mesh
 
-    async def add_correction(self, identity: Identity, knowledge_base_id: str, correction: Correction) -> CorrectionRow:
+    async def add_correction(
+        self, identity: Identity, knowledge_base_id: str, correction: Correction
+    ) -> CorrectionRow[Correction]:
         require(identity, knowledge_base_id, Access.WRITE)
         number = len(self.mesh.kept) + 1
         if number > 100:
@@ -257,11 +259,13 @@ class CannedCorrections:
 
     async def list_corrections(
         self, identity: Identity, knowledge_base_id: str, *, after_sequence: int, limit: int
-    ) -> Sequence[CorrectionRow]:
+    ) -> Sequence[CorrectionRow[Correction]]:
         require(identity, knowledge_base_id, Access.WRITE)
         return [row for row in self.mesh.kept if row.sequence > after_sequence][:limit]
 
-    async def get_correction(self, identity: Identity, knowledge_base_id: str, correction_id: str) -> CorrectionRow:
+    async def get_correction(
+        self, identity: Identity, knowledge_base_id: str, correction_id: str
+    ) -> CorrectionRow[Correction]:
         require(identity, knowledge_base_id, Access.WRITE)
         for row in self.mesh.kept:
             if row.correction_id == correction_id:
@@ -281,14 +285,16 @@ class CannedTriples:
 
     async def put_triples(
         self, identity: Identity, knowledge_base_id: str, document_id: str, triples: Sequence[Triple]
-    ) -> TriplesRow:
+    ) -> TriplesRow[Triple]:
         require(identity, knowledge_base_id, Access.WRITE)
         await CannedDocuments(self.mesh).get(identity, knowledge_base_id, document_id)
         row = TriplesRow(document_id, tuple(triples), MOMENT)
         self.mesh.triples[document_id] = row
         return row
 
-    async def get_triples(self, identity: Identity, knowledge_base_id: str, document_id: str) -> TriplesRow | None:
+    async def get_triples(
+        self, identity: Identity, knowledge_base_id: str, document_id: str
+    ) -> TriplesRow[Triple] | None:
         await CannedDocuments(self.mesh).get(identity, knowledge_base_id, document_id)
         return self.mesh.triples.get(document_id)
 

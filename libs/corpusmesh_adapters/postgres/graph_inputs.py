@@ -34,7 +34,9 @@ class PostgresGraphInputStore:
         """
         self._database = database
 
-    async def add_correction(self, identity: Identity, knowledge_base_id: str, correction: Correction) -> CorrectionRow:
+    async def add_correction(
+        self, identity: Identity, knowledge_base_id: str, correction: Correction
+    ) -> CorrectionRow[Correction]:
         """See `CorrectionStore`.
 
         Args:
@@ -76,7 +78,7 @@ class PostgresGraphInputStore:
 
     async def list_corrections(
         self, identity: Identity, knowledge_base_id: str, *, after_sequence: int, limit: int
-    ) -> Sequence[CorrectionRow]:
+    ) -> Sequence[CorrectionRow[Correction]]:
         """See `CorrectionStore`.
 
         Args:
@@ -100,7 +102,9 @@ class PostgresGraphInputStore:
             )
         return [_to_correction(row) for row in rows]
 
-    async def get_correction(self, identity: Identity, knowledge_base_id: str, correction_id: str) -> CorrectionRow:
+    async def get_correction(
+        self, identity: Identity, knowledge_base_id: str, correction_id: str
+    ) -> CorrectionRow[Correction]:
         """See `CorrectionStore`.
 
         Args:
@@ -172,7 +176,7 @@ class PostgresGraphInputStore:
 
     async def put_triples(
         self, identity: Identity, knowledge_base_id: str, document_id: str, triples: Sequence[Triple]
-    ) -> TriplesRow:
+    ) -> TriplesRow[Triple]:
         """See `TripleStore`.
 
         Args:
@@ -208,7 +212,9 @@ class PostgresGraphInputStore:
         assert row is not None
         return TriplesRow(document_id, tuple(triples), row["update_time"])
 
-    async def get_triples(self, identity: Identity, knowledge_base_id: str, document_id: str) -> TriplesRow | None:
+    async def get_triples(
+        self, identity: Identity, knowledge_base_id: str, document_id: str
+    ) -> TriplesRow[Triple] | None:
         """See `TripleStore`.
 
         Args:
@@ -302,7 +308,7 @@ async def _require(
     await require_document(connection, identity, found, document_id)
 
 
-def _to_correction(row: asyncpg.Record) -> CorrectionRow:
+def _to_correction(row: asyncpg.Record) -> CorrectionRow[Correction]:
     return CorrectionRow(
         correction_id=row["correction_id"],
         sequence=row["sequence"],

@@ -1,17 +1,21 @@
-"""Ports of what people give for graphs: corrections of a graph, and triples of a document (ADR-0014)."""
+"""Ports of what people give for graphs: corrections of a graph, and triples of a document (ADR-0014).
+
+What a correction and a triple are, graphs say (`corpusmesh_core.graphs`): a store keeps either whole.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from corpusmesh_core.graphs.corrections import Correction
-from corpusmesh_core.graphs.values import Triple
 from corpusmesh_core.tenancy import Identity
+
+Correction = TypeVar("Correction")
+Triple = TypeVar("Triple")
 
 
 @dataclass(frozen=True, slots=True)
-class CorrectionRow:
+class CorrectionRow(Generic[Correction]):
     """A correction as it is stored.
 
     Attributes:
@@ -30,7 +34,7 @@ class CorrectionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TriplesRow:
+class TriplesRow(Generic[Triple]):
     """The triples of a document as they are stored.
 
     Attributes:
@@ -44,10 +48,12 @@ class TriplesRow:
     update_time: datetime
 
 
-class CorrectionStore(Protocol):
+class CorrectionStore(Protocol[Correction]):
     """Corrections of graphs."""
 
-    async def add_correction(self, identity: Identity, knowledge_base_id: str, correction: Correction) -> CorrectionRow:
+    async def add_correction(
+        self, identity: Identity, knowledge_base_id: str, correction: Correction
+    ) -> CorrectionRow[Correction]:
         """Add a correction after all others.
 
         Raises:
@@ -58,7 +64,7 @@ class CorrectionStore(Protocol):
 
     async def list_corrections(
         self, identity: Identity, knowledge_base_id: str, *, after_sequence: int, limit: int
-    ) -> Sequence[CorrectionRow]:
+    ) -> Sequence[CorrectionRow[Correction]]:
         """List corrections in order, those after a place; for callers who may write.
 
         Raises:
@@ -66,7 +72,9 @@ class CorrectionStore(Protocol):
         """
         ...
 
-    async def get_correction(self, identity: Identity, knowledge_base_id: str, correction_id: str) -> CorrectionRow:
+    async def get_correction(
+        self, identity: Identity, knowledge_base_id: str, correction_id: str
+    ) -> CorrectionRow[Correction]:
         """Read a correction; for callers who may write.
 
         Raises:
@@ -87,12 +95,12 @@ class CorrectionStore(Protocol):
         ...
 
 
-class TripleStore(Protocol):
+class TripleStore(Protocol[Triple]):
     """Triples that users give for documents."""
 
     async def put_triples(
         self, identity: Identity, knowledge_base_id: str, document_id: str, triples: Sequence[Triple]
-    ) -> TriplesRow:
+    ) -> TriplesRow[Triple]:
         """Replace the triples of a document.
 
         Raises:
@@ -100,7 +108,9 @@ class TripleStore(Protocol):
         """
         ...
 
-    async def get_triples(self, identity: Identity, knowledge_base_id: str, document_id: str) -> TriplesRow | None:
+    async def get_triples(
+        self, identity: Identity, knowledge_base_id: str, document_id: str
+    ) -> TriplesRow[Triple] | None:
         """Read the triples of a document; None where it has none.
 
         Raises:

@@ -42,7 +42,7 @@ def correction_from_wire(scene: GraphScene, message: pb.Correction) -> core.Corr
     return _READERS[kind](_Named(scene, f"correction.{kind}"), message)
 
 
-def correction_to_wire(row: CorrectionRow, knowledge_base_id: str) -> pb.Correction:
+def correction_to_wire(row: CorrectionRow[core.Correction], knowledge_base_id: str) -> pb.Correction:
     """Write a correction.
 
     Args:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from corpusmesh_core.graphs.corrections import Correction
+from corpusmesh_core.graphs.values import Triple
 from corpusmesh_core.graphs.view import GraphView
 from corpusmesh_core.ports.builds import BuildStore
 from corpusmesh_core.ports.chat import ChatModel
@@ -44,8 +46,8 @@ class GraphStores:
     snapshots: SnapshotStore
     runs: RunStore
     builds: BuildStore
-    corrections: CorrectionStore
-    triples: TripleStore
+    corrections: CorrectionStore[Correction]
+    triples: TripleStore[Triple]
     usage: UsageLedger
     cache: CompletionCache
     idempotency: IdempotencyStore

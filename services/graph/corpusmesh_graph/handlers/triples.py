@@ -61,7 +61,7 @@ def checked_triples(messages: Iterable[pb.Triple]) -> tuple[Triple, ...]:
     return tuple(dict.fromkeys(_checked(place, message) for place, message in enumerate(given)))
 
 
-def triples_to_wire(name: str, row: TriplesRow | None) -> pb.Triples:
+def triples_to_wire(name: str, row: TriplesRow[Triple] | None) -> pb.Triples:
     """Write the triples of a document.
 
     Args:
