@@ -31,10 +31,12 @@ from corpusmesh_core.graph_search.merging import in_turn, within
 from corpusmesh_core.graph_search.picking import pick_by_cosine, pick_by_weight
 from corpusmesh_core.graph_search.reading import (
     degree_of,
+    entity_record,
     named_entities,
     passages_of_entity,
     passages_of_relation,
     relation_between,
+    relation_record,
     strongest_relations,
 )
 from corpusmesh_core.graph_search.records import chunk_links, keys_of, statement_of
@@ -219,6 +221,8 @@ def test_small_questions_to_a_view_are_answered() -> None:
     assert set(passages_of_entity(view, a, 5)) == {"1-0", "1-1", "1-2"}
     assert len(passages_of_entity(view, a, 1)) == 1
     assert passages_of_relation(view, _between(view, "D", "E"), 5) == ("1-3",)
+    assert (entity_record(view, a),) == view.entity_records(a)
+    assert (relation_record(view, 2),) == view.relation_records(2)
 
 
 def test_relations_beside_entities_come_by_degree_then_strength() -> None:

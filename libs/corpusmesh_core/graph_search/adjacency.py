@@ -23,8 +23,10 @@ MAX_CANDIDATES: Final = 1_000
 MAX_SHOWN: Final = 40
 """Relations that a model or a cross-encoder reads."""
 MAX_CHOSEN: Final = 12
-_MAX_BORDER: Final = 2_000
+_MAX_BORDER: Final = 500
 """Entities of one hop whose relations are followed, those that most relations lead to."""
+_MAX_REACHED: Final = 5_000
+"""Relations from which on no further hop is made: the nearest are kept anyway."""
 _NUMBER: Final = re.compile(r"\s*[\[(#]*\s*(\d{1,4})\b")
 
 
@@ -66,8 +68,8 @@ def expand(
     for hop in range(1, hops + 1):
         if not len(border) or len(known) >= _MAX_REACHED:
             break
-        beside = np.unique(np.concatenate([view.relations_of(int(entity)) for entity in border[:_MAX_BORDER]]))
-        new = np.setdiff1d(beside, known, assume_unique=True).astype(np.int64)
+        beside = _beside(view, border)
+        new = np.setdiff1d(beside, known, assume_unique=True)
         found.append(new)
         distances.append(np.full(len(new), hop, np.int64))
         known = np.union1d(known, new)
@@ -79,6 +81,21 @@ def expand(
     places, hop_of = np.concatenate(found), np.concatenate(distances)
     order = np.lexsort((places, -view.relation_weights[places], hop_of))[:most]
     return Expansion(places[order], hop_of[order], len(places))
+
+
+def _beside(view: GraphView, border: NDArray[np.int64]) -> NDArray[np.int64]:
+    """List the relations of entities, ascending; of a hub the strongest, and no more hubs than are needed."""
+    parts: list[NDArray[np.int32]] = []
+    room = _MAX_REACHED
+    for entity in border[:_MAX_BORDER].tolist():
+        own = view.relations_of(entity)
+        if len(own) > MAX_CANDIDATES:
+            own = own[np.argpartition(-view.relation_weights[own], MAX_CANDIDATES - 1)[:MAX_CANDIDATES]]
+        parts.append(own)
+        room -= len(own)
+        if room <= 0:
+            break
+    return np.unique(np.concatenate(parts)).astype(np.int64)
 
 
 def passages_in_order(groups: Sequence[Sequence[str]], most: int) -> tuple[str, ...]:
@@ -141,4 +158,3 @@ def _number(item: object) -> int | None:
 _NAMES: Final = ("relations", "useful_relationships", "useful_relations", "relationships")
 _NUMBER_NAMES: Final = ("number", "id", "index", "relation")
 _MAX_LISTED: Final = 64
-_MAX_REACHED: Final = 20_000

@@ -7,7 +7,7 @@ References:
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -131,21 +131,26 @@ def ranked_relations(
         The best: similarity (that of the way where the question does not find it) times one more than ends of such a
         type and its way's score, times the PageRank of both ends.
     """
-    scored: list[Found] = []
+    scored: list[tuple[float, float, Found]] = []
     names = {*similarities, *((graph, place) for graph, own in enumerate(ways) for place in own)}
     for graph, place in sorted(names):
-        view, way = views[graph], ways[graph].get(place)
-        typed = float(sum(bool(types) and view.type(end) in types for end in view.relation_ends[place].tolist()))
-        own = similarities.get((graph, place))
-        if own is not None:
-            score = own * (1.0 + typed + (way.similarity if way else 0.0))
-        else:
-            assert way is not None
-            score = way.similarity * (1.0 + typed)
-        rank = sum(_rank(view, end) for end in view.relation_ends[place].tolist()) / 2.0
+        way, own = ways[graph].get(place), similarities.get((graph, place))
+        rank = sum(_rank(views[graph], end) for end in views[graph].relation_ends[place].tolist()) / 2.0
+        along = way.similarity if way else 0.0
+        # What an end of such a type adds is a similarity once more.
+        unit = (along if own is None else own) * rank
+        plain = unit if own is None else own * (1.0 + along) * rank
         reason = StepReason.SIMILAR if own is not None else StepReason.NEIGHBOUR
-        scored.append(Found(graph, place, score * rank, reason, way.hop if way else 0))
-    return tuple(sorted(scored, key=lambda item: -item.score)[:most])
+        scored.append((plain, unit, Found(graph, place, plain, reason, way.hop if way else 0)))
+    if types and scored:
+        # Both ends together at most triple a score: types of what cannot be among the best are not read.
+        least = sorted((plain for plain, _, _ in scored), reverse=True)[: max(1, most)][-1]
+        scored = [
+            (plain, unit, replace(item, score=plain + unit * _typed_ends(views[item.graph], item.place, types)))
+            for plain, unit, item in scored
+            if 3.0 * plain >= least
+        ]
+    return tuple(sorted((item for _, _, item in scored), key=lambda item: -item.score)[:most])
 
 
 def entities_of_types(view: GraphView, graph: int, types: Collection[str], most: int) -> tuple[Found, ...]:
@@ -190,6 +195,10 @@ def types_of(view: GraphView, most: int) -> tuple[str, ...]:
         counts[name] = counts.get(name, 0) + 1
     counts.pop("", None)
     return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:most])
+
+
+def _typed_ends(view: GraphView, relation: int, types: Collection[str]) -> int:
+    return sum(view.type(end) in types for end in view.relation_ends[relation].tolist())
 
 
 def _rank(view: GraphView, entity: int) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from corpusmesh_core.graphs.keys import canonical_name, entity_key
+from corpusmesh_core.graphs.records import entity_record_id, relation_record_id
 from corpusmesh_core.graphs.view import UNKNOWN, GraphView
 
 
@@ -123,6 +124,38 @@ def named_entities(view: GraphView, names: Sequence[str]) -> dict[int, str]:
         held.append(canonical)
         found.setdefault(place, name)
     return found
+
+
+def entity_record(view: GraphView, entity: int) -> str:
+    """Name one record of an entity, at the cost of one however many documents name it.
+
+    Args:
+        view: The graph.
+        entity: Its place.
+
+    Returns:
+        The first of `GraphView.entity_records`.
+    """
+    graph = view.graph
+    first = int(graph.fragment_offsets[entity])
+    publisher = int(graph.document_publisher[graph.fragment_document[first]])
+    return entity_record_id(publisher, int(graph.fragment_key[first]))
+
+
+def relation_record(view: GraphView, relation: int) -> str:
+    """Name one record of a relation, likewise.
+
+    Args:
+        view: The graph.
+        relation: Its place.
+
+    Returns:
+        The first of `GraphView.relation_records`.
+    """
+    graph = view.graph
+    first = int(graph.relation_fragment_offsets[relation])
+    publisher = int(graph.document_publisher[graph.relation_fragment_document[first]])
+    return relation_record_id(publisher, *(int(end) for end in graph.relation_fragment_ends[first]))
 
 
 def found_entities(view: GraphView, keys: Sequence[int]) -> list[int]:

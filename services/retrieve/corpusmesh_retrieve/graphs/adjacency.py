@@ -20,7 +20,7 @@ from corpusmesh_core.graph_search.adjacency import (
 )
 from corpusmesh_core.graph_search.keywords import GraphKeywords
 from corpusmesh_core.graph_search.levels import Found, distinct
-from corpusmesh_core.graph_search.reading import passages_of_relation
+from corpusmesh_core.graph_search.reading import passages_of_relation, relation_record
 from corpusmesh_core.graph_search.steps import StepReason
 from corpusmesh_core.ports.reranking import MAX_PASSAGE_BYTES, PassageReranker
 from corpusmesh_core.prompts.graph_search_relations_v1 import GRAPH_SEARCH_RELATIONS_V1
@@ -125,7 +125,7 @@ class Adjacency:
             for relation, hop in zip(expansion.relations.tolist(), expansion.hops.tolist(), strict=True):
                 hops[number, relation] = hop
                 if (number, relation) not in known:
-                    given.setdefault(graph.knowledge_base_id, []).extend(graph.view.relation_records(relation)[:1])
+                    given.setdefault(graph.knowledge_base_id, []).append(relation_record(graph.view, relation))
         further: tuple[Found, ...] = ()
         if given:
             has_vectors = any(graph.has_vectors_of(RELATION_KINDS[0]) for graph in frame.graphs)

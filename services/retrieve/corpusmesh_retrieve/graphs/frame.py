@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.graph_search.levels import Found, distinct
-from corpusmesh_core.graph_search.reading import named_entities, relation_of_keys
+from corpusmesh_core.graph_search.reading import entity_record, named_entities, relation_of_keys, relation_record
 from corpusmesh_core.graph_search.records import keys_of
 from corpusmesh_core.graph_search.steps import StepReason
 from corpusmesh_core.graphs.view import UNKNOWN, GraphView
@@ -257,11 +257,11 @@ class GraphFrame:
         for item in entities:
             if item.identity not in self.entity_records:
                 graph = self.graphs[item.graph]
-                wanted.setdefault(graph.space.space_id, []).extend(graph.view.entity_records(item.place)[:1])
+                wanted.setdefault(graph.space.space_id, []).append(entity_record(graph.view, item.place))
         for item in relations:
             if item.identity not in self.relation_records:
                 graph = self.graphs[item.graph]
-                wanted.setdefault(graph.space.space_id, []).extend(graph.view.relation_records(item.place)[:1])
+                wanted.setdefault(graph.space.space_id, []).append(relation_record(graph.view, item.place))
         read = await asyncio.gather(
             *(self._fetch(space, wanted[space.space_id]) for space in self.spaces if wanted.get(space.space_id))
         )

@@ -6,7 +6,7 @@ from typing import Final
 
 from corpusmesh_core.graph_search.levels import Found
 from corpusmesh_core.graph_search.merging import in_turn, within
-from corpusmesh_core.graph_search.reading import passages_of_entity, passages_of_relation
+from corpusmesh_core.graph_search.reading import passages_of_entity, passages_of_relation, relation_record
 from corpusmesh_core.graph_search.records import chunk_links, statement_of
 from corpusmesh_core.graph_search.steps import (
     MAX_STEPS,
@@ -265,7 +265,7 @@ def tell_relations(frame: GraphFrame, relations: Sequence[Found], kept: Collecti
         [
             GraphStep(
                 StepKind.RELATION,
-                next(iter(frame.graphs[item.graph].view.relation_records(item.place)), ""),
+                relation_record(frame.graphs[item.graph].view, item.place),
                 " \u2013 ".join(ends_named(frame, item)),
                 item.reason,
                 item.score,
