@@ -30,6 +30,8 @@ from corpusmesh_app.wiring import (
     Adapters,
     database_settings,
     gateway_stores,
+    graph_reader,
+    graph_reader,
     graph_reads,
     graph_stores,
     identity_signer,
@@ -72,6 +74,8 @@ from corpusmesh_retrieve.understanding import UnderstandingTools, knowledge_base
 from corpusmesh_retrieve.viewing import SnapshotReader, Viewer
 from corpusmesh_retrieve.vocabulary.handlers import VocabularyHandlers
 from corpusmesh_retrieve.vocabulary.reading import VocabularyReader
+from corpusmesh_runtime.graphs import GraphReader
+from corpusmesh_runtime.graphs import GraphReader
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.logging import configure_logging, get_logger
 from corpusmesh_runtime.operations import operations_server
@@ -113,6 +117,7 @@ class Process:
         self._readiness: list[Callable[[], Mapping[str, bool]]] = []
         self.gateway: Gateway | None = None
         self._failed: asyncio.Future[None] | None = None
+        self._graphs: GraphReader | None = None
 
     def readiness(self) -> dict[str, bool]:
         """Tell which parts are ready."""
@@ -230,7 +235,8 @@ class Process:
         tokenizer = await asyncio.to_thread(embedding_tokenizer, settings)
         tools = GraphTools(counter=tokenizer, chat=chat_model(settings), events=adapters.broker)
         if serves:
-            service = GraphService(settings.graph, stores, tools, graph_reads(adapters, stores), signer)
+            views = await self._views_of_graphs(stack, adapters)
+            service = GraphService(settings.graph, stores, tools, graph_reads(adapters, views), signer)
             await stack.enter_async_context(service)
             self._readiness.append(service.readiness)
         if self._role != "server":
@@ -238,6 +244,18 @@ class Process:
                 run_graph_worker(settings, adapters, stores, tools, failed=self._fail)
             )
             self._readiness.append(worker.readiness)
+
+    async def _views_of_graphs(self, stack: AsyncExitStack, adapters: Adapters) -> GraphReader:
+        """Give the one reader of graphs of this process: services share what they have read."""
+        if self._graphs is None:
+            self._graphs = await stack.enter_async_context(graph_reader(self._settings, adapters))
+        return self._graphs
+
+    async def _graph_reader(self, stack: AsyncExitStack, adapters: Adapters) -> GraphReader:
+        """Give the one reader of graphs of this process."""
+        if self._reader is None:
+            self._reader = await stack.enter_async_context(graph_reader(self._settings, adapters))
+        return self._reader
 
     def _preview_tools(self, stack: AsyncExitStack) -> PreviewTools:
         section = self._settings.ingest

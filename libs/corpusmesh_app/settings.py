@@ -28,6 +28,8 @@ from corpusmesh_runtime.config import (
     Section,
     TelemetrySettings,
 )
+from corpusmesh_runtime.graphs import GraphCacheSettings
+from corpusmesh_runtime.graphs import GraphCacheSettings
 
 CONFIG_VARIABLE = "CORPUSMESH_CONFIG"
 
@@ -183,6 +185,8 @@ class MeshSettings(BaseSettings):
     """The language model that writes answers."""
     web_search: WebSearchSection = WebSearchSection()
     """The web as a source of evidence."""
+    graph_cache: GraphCacheSettings = GraphCacheSettings()
+    """What a process that searches or shows graphs keeps of them."""
     peers: PeersSection = PeersSection()
     """Where the services answer."""
     embed: EmbedSettings = EmbedSettings()
@@ -195,6 +199,8 @@ class MeshSettings(BaseSettings):
     """The raptor service."""
     graph: GraphServiceSettings = GraphServiceSettings()
     """The graph service."""
+    graph_views: GraphCacheSettings = GraphCacheSettings()
+    """What a process that searches or shows graphs keeps of them."""
     gateway: GatewaySettings = GatewaySettings()
     """The gateway."""
 

@@ -46,7 +46,6 @@ from corpusmesh_adapters.postgres import (
     WorkLimits,
 )
 from corpusmesh_adapters.s3 import S3ObjectStore, S3Settings
-from corpusmesh_app.graph_views import PlainGraphViews
 from corpusmesh_app.settings import MeshSettings, require_setting
 from corpusmesh_core.ports.builds import DATASET_GRAPH, DATASET_TREE
 from corpusmesh_core.ports.conversations import ConversationStore
@@ -61,6 +60,7 @@ from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_raptor.stores import RaptorStores
 from corpusmesh_runtime.channel import call_metadata, open_bare_channel, open_channel
 from corpusmesh_runtime.config import read_secret
+from corpusmesh_runtime.graphs import GraphReader
 from corpusmesh_runtime.identity import IdentitySigner, service_identity
 from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.policy import rules_of
@@ -265,17 +265,31 @@ def graph_stores(settings: MeshSettings, adapters: Adapters) -> GraphStores:
     )
 
 
-def graph_reads(adapters: Adapters, stores: GraphStores) -> GraphReads:
+def graph_reader(settings: MeshSettings, adapters: Adapters) -> GraphReader:
+    """Make what gives callers the views of graphs; an asynchronous context manager, one for each process.
+
+    Args:
+        settings: The configuration.
+        adapters: Open connections.
+
+    Returns:
+        The reader.
+    """
+    builds = PostgresBuildStore(adapters.database, _work_limits(settings), DATASET_GRAPH)
+    return GraphReader(adapters.stores.objects, builds, settings.graph_views)
+
+
+def graph_reads(adapters: Adapters, views: GraphReader) -> GraphReads:
     """Make what the server of graphs reads with.
 
     Args:
         adapters: Open connections.
-        stores: What graphs stand on.
+        views: Views of graphs.
 
     Returns:
         What it reads with.
     """
-    return GraphReads(PlainGraphViews(stores.objects, stores.builds), PostgresPurgeStore(adapters.database))
+    return GraphReads(views, PostgresPurgeStore(adapters.database))
 
 
 def make_rng() -> np.random.Generator:
