@@ -145,6 +145,8 @@ def _to_plain(message: Message, path: str) -> dict[str, Any]:
 def _value_to_plain(entry: FieldDescriptor, value: Any, path: str) -> Any:
     if entry.type == FieldDescriptor.TYPE_ENUM:
         assert entry.enum_type is not None
+        if entry.is_repeated:
+            return [_enum_to_plain(entry.enum_type, item, f"{path}.{place}") for place, item in enumerate(value)]
         return _enum_to_plain(entry.enum_type, value, path)
     if entry.type != FieldDescriptor.TYPE_MESSAGE:
         if entry.is_repeated:
@@ -184,6 +186,9 @@ def _read_list(entry: FieldDescriptor, value: Any, target: Message, path: str) -
             if not isinstance(item, Mapping):
                 raise _invalid(f"{path}.{place}", "an object of settings")
             _read(item, items.add(), f"{path}.{place}")
+        elif entry.type == FieldDescriptor.TYPE_ENUM:
+            assert entry.enum_type is not None
+            items.append(_enum_from_plain(entry.enum_type, item, f"{path}.{place}"))
         elif isinstance(item, str):
             items.append(f"{_COLLECTION}{item.removeprefix(_COLLECTION)}" if entry.name == "tag_sets" else item)
         else:
