@@ -31,7 +31,6 @@ from corpusmesh_app.wiring import (
     database_settings,
     gateway_stores,
     graph_reader,
-    graph_reader,
     graph_reads,
     graph_stores,
     identity_signer,
@@ -60,6 +59,7 @@ from corpusmesh_retrieve.conversing import ConversationHandlers, Conversations, 
 from corpusmesh_retrieve.correcting import CorrectionStage
 from corpusmesh_retrieve.evaluating.handlers import EvaluationHandlers, EvaluationTools
 from corpusmesh_retrieve.features import feature_stages
+from corpusmesh_retrieve.graphs.stages import graph_stages
 from corpusmesh_retrieve.hopping import HopStage
 from corpusmesh_retrieve.ledger import LedgerHandlers, Recorder, Replayer
 from corpusmesh_retrieve.module import RetrieveService
@@ -74,7 +74,6 @@ from corpusmesh_retrieve.understanding import UnderstandingTools, knowledge_base
 from corpusmesh_retrieve.viewing import SnapshotReader, Viewer
 from corpusmesh_retrieve.vocabulary.handlers import VocabularyHandlers
 from corpusmesh_retrieve.vocabulary.reading import VocabularyReader
-from corpusmesh_runtime.graphs import GraphReader
 from corpusmesh_runtime.graphs import GraphReader
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.logging import configure_logging, get_logger
@@ -117,7 +116,7 @@ class Process:
         self._readiness: list[Callable[[], Mapping[str, bool]]] = []
         self.gateway: Gateway | None = None
         self._failed: asyncio.Future[None] | None = None
-        self._graphs: GraphReader | None = None
+        self._reader: GraphReader | None = None
 
     def readiness(self) -> dict[str, bool]:
         """Tell which parts are ready."""
@@ -235,7 +234,7 @@ class Process:
         tokenizer = await asyncio.to_thread(embedding_tokenizer, settings)
         tools = GraphTools(counter=tokenizer, chat=chat_model(settings), events=adapters.broker)
         if serves:
-            views = await self._views_of_graphs(stack, adapters)
+            views = await self._graph_reader(stack, adapters)
             service = GraphService(settings.graph, stores, tools, graph_reads(adapters, views), signer)
             await stack.enter_async_context(service)
             self._readiness.append(service.readiness)
@@ -244,12 +243,6 @@ class Process:
                 run_graph_worker(settings, adapters, stores, tools, failed=self._fail)
             )
             self._readiness.append(worker.readiness)
-
-    async def _views_of_graphs(self, stack: AsyncExitStack, adapters: Adapters) -> GraphReader:
-        """Give the one reader of graphs of this process: services share what they have read."""
-        if self._graphs is None:
-            self._graphs = await stack.enter_async_context(graph_reader(self._settings, adapters))
-        return self._graphs
 
     async def _graph_reader(self, stack: AsyncExitStack, adapters: Adapters) -> GraphReader:
         """Give the one reader of graphs of this process."""
@@ -293,6 +286,7 @@ class Process:
         web = web_source(settings, stores.embedder)
         if web is not None:
             stack.push_async_callback(web.close)
+        views = await self._views_of_graphs(stack, adapters)
 
         def make_searcher(reader: SnapshotReader) -> Searcher:
             understanding = UnderstandingTools(
@@ -300,12 +294,14 @@ class Process:
             )
             correction = CorrectionStage(web=web)
             recaller = Recaller(stores.index, stores.embedder)
+            graph = graph_stages(views, stores.index, recaller, adapters.embedder)
             stages = SearchStages(
                 route=knowledge_base_router(understanding, stores.knowledge_bases).route,
-                understanding=understanding_stages(understanding),
+                understanding=understanding_stages(understanding, beside=(graph.words,)),
                 features=feature_stages(reader, stores.index),
                 assembly=(
                     TreeStage(recaller),
+                    graph.search,
                     correction,
                     *assembly_stages(
                         stores.index,
@@ -314,6 +310,7 @@ class Process:
                         between=(HopStage(recaller), pages),
                         compress_by_model=settings.retrieve.compress_by_model,
                     ),
+                    graph.tables,
                     LeafStage(stores.index),
                 ),
             )

@@ -29,7 +29,6 @@ from corpusmesh_runtime.config import (
     TelemetrySettings,
 )
 from corpusmesh_runtime.graphs import GraphCacheSettings
-from corpusmesh_runtime.graphs import GraphCacheSettings
 
 CONFIG_VARIABLE = "CORPUSMESH_CONFIG"
 
@@ -199,8 +198,6 @@ class MeshSettings(BaseSettings):
     """The raptor service."""
     graph: GraphServiceSettings = GraphServiceSettings()
     """The graph service."""
-    graph_views: GraphCacheSettings = GraphCacheSettings()
-    """What a process that searches or shows graphs keeps of them."""
     gateway: GatewaySettings = GatewaySettings()
     """The gateway."""
 

@@ -276,7 +276,7 @@ def graph_reader(settings: MeshSettings, adapters: Adapters) -> GraphReader:
         The reader.
     """
     builds = PostgresBuildStore(adapters.database, _work_limits(settings), DATASET_GRAPH)
-    return GraphReader(adapters.stores.objects, builds, settings.graph_views)
+    return GraphReader(adapters.stores.objects, builds, settings.graph_cache)
 
 
 def graph_reads(adapters: Adapters, views: GraphReader) -> GraphReads:
