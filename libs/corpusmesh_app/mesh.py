@@ -286,7 +286,7 @@ class Process:
         web = web_source(settings, stores.embedder)
         if web is not None:
             stack.push_async_callback(web.close)
-        views = await self._views_of_graphs(stack, adapters)
+        views = await self._graph_reader(stack, adapters)
 
         def make_searcher(reader: SnapshotReader) -> Searcher:
             understanding = UnderstandingTools(

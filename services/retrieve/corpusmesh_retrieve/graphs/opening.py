@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.graphs.settings import GraphSettings, GraphVectors
 from corpusmesh_core.graphs.view import GraphView
 from corpusmesh_core.query import GraphMode, RetrievalPlan
@@ -11,9 +12,12 @@ from corpusmesh_core.records import RecordKind
 from corpusmesh_core.visibility import Visibility
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.logging import get_logger
 
 _SHARE_OF_DEADLINE: Final = 0.4
+_TOO_LARGE: Final = "a graph is larger than this installation may keep, so it was left out"
 _MAX_SECONDS: Final = 10.0
+_log = get_logger(__name__)
 
 
 class GraphViews(Protocol):
@@ -93,12 +97,17 @@ async def open_graphs(views: GraphViews, call: CallContext, outcome: SearchOutco
     configs = {item.knowledge_base_id: item.config for item in outcome.inputs}
     wanted = [(space, name) for space in outcome.views for name in space.graph_knowledge_base_ids]
     seconds = min(_MAX_SECONDS, call.remaining_seconds() * _SHARE_OF_DEADLINE)
-    opened = await asyncio.gather(
-        *(
-            views.view(call.identity.tenant_id, name, space.visibility, timeout_seconds=seconds)
-            for space, name in wanted
-        )
-    )
+
+    async def opened_or_none(space: SpaceView, name: str) -> GraphView | None:
+        try:
+            return await views.view(call.identity.tenant_id, name, space.visibility, timeout_seconds=seconds)
+        except FailedPreconditionError as error:
+            _log.warning("graph left out", reason=error.reason)
+            if _TOO_LARGE not in outcome.notes:
+                outcome.notes.append(_TOO_LARGE)
+            return None
+
+    opened = await asyncio.gather(*(opened_or_none(space, name) for space, name in wanted))
     return tuple(
         Graph(space, name, view, GraphSettings.of(configs.get(name, {})).effective_vectors)
         for (space, name), view in zip(wanted, opened, strict=True)
