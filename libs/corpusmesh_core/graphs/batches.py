@@ -6,8 +6,8 @@ from typing import Final
 from corpusmesh_core.graphs.values import GraphChunk
 from corpusmesh_core.token_estimate import estimate_tokens
 
-_ANSWER_FACTOR: Final = 1.5
-_MIN_ANSWER_TOKENS: Final = 512
+_ANSWER_FACTOR: Final = 4.0
+_MIN_ANSWER_TOKENS: Final = 1024
 _MAX_ANSWER_TOKENS: Final = 4096
 _TOKENS_PER_ENTITY: Final = 25
 _MIN_ENTITIES: Final = 8
