@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from scipy import sparse
 
 from corpusmesh_core.graphs.columns import invalid, offsets_of, open_columns, pack_columns, ranges
 from corpusmesh_core.graphs.values import Community
+from corpusmesh_core.ports.communities import CommunityFinder
 
 MAX_PLACED_SHARE: Final = 0.3
 """Members that came or went since all communities were found, against members then, above which they are found anew."""
@@ -31,33 +32,6 @@ FORMAT: Final = 1
 Labels: TypeAlias = NDArray[np.int32]
 """Community of each node by number; -1 where it is in none."""
 _Inner: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
-
-
-class CommunityFinder(Protocol):
-    """Finds groups of nodes that hold together. It computes: callers keep it off the event loop."""
-
-    def partition(
-        self,
-        offsets: NDArray[np.int64],
-        neighbours: NDArray[np.int32],
-        weights: NDArray[np.float64],
-        *,
-        resolution: float,
-        seed: int,
-    ) -> NDArray[np.int32]:
-        """Partition a graph.
-
-        Args:
-            offsets: Where the neighbours of each of n nodes begin, shape (n + 1,).
-            neighbours: Neighbours of each node, ascending, every edge in both directions, shape (2 edges,).
-            weights: Weights of the edges, above 0, shape (2 edges,).
-            resolution: Above 1 for smaller groups, below for larger ones.
-            seed: Equal graphs under an equal seed give equal groups.
-
-        Returns:
-            Group of each node, shape (n,); any numbers.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
