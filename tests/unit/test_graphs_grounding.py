@@ -96,6 +96,21 @@ def test_a_name_that_the_title_alone_has_is_believed_and_weighs_less() -> None:
     assert subgraph.entities[0].sentence == ""
 
 
+def test_a_short_form_in_brackets_leads_to_the_name() -> None:
+    text = "International Business Machines (IBM) was founded early. IBM sold machines."
+    graph = ReadGraph(
+        (ReadEntity("International Business Machines (IBM)"),),
+        (ReadRelation("International Business Machines (IBM)", "machines"),),
+    )
+    subgraph = made(graph, text)
+    entity = next(one for one in subgraph.entities if one.name == "International Business Machines")
+    assert entity.aliases == ("IBM",)
+    assert entity.confidence == WHOLE_CONFIDENCE
+    assert subgraph.relations[0].source == entity.key
+    both = made(entities("International Business Machines (IBM)", "IBM"), text)
+    assert [one.aliases for one in both.entities] == [(), ()], "a form that is an entity by itself leads to that one"
+
+
 def relation(source: str, target: str, *, strength: float = 0.8, description: str = "") -> ReadGraph:
     return ReadGraph((), (ReadRelation(source, target, "", description, ("work",), strength),))
 

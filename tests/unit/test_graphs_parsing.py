@@ -248,6 +248,15 @@ def test_an_answer_gives_no_more_records_than_are_taken() -> None:
     assert len(found.entities) == MAX_RECORDS
 
 
+@pytest.mark.parametrize("whole", [tuples("|"), tuples("<|#|>", end="\n<|COMPLETE|>"), json.dumps(JSON)])
+def test_an_answer_that_is_cut_anywhere_tells_nothing_but_what_it_told_whole(whole: str) -> None:
+    for end in range(len(whole)):
+        found = read_graph(whole[:end], types=TYPES) or ReadGraph()
+        assert {entity.name for entity in found.entities} <= {ADA.name, BABBAGE.name}
+        assert {(told.source, told.target) for told in found.relations} <= {(THEY.source, THEY.target)}
+        assert {told.strength for told in found.relations} <= {THEY.strength, 0.5}
+
+
 PIECES = st.sampled_from(
     [
         *(

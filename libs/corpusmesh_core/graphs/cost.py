@@ -26,6 +26,8 @@ DESCRIPTION_TOKENS: Final = 200
 """Longest description made of many."""
 DESCRIPTION_INPUT_TOKENS: Final = 3000
 """Tokens of fragments that one call reads."""
+MAX_FRAGMENTS: Final = 60
+"""Fragments that one call reads, so that each has room for a sentence or two."""
 REPORT_SUMMARY_TOKENS: Final = 300
 """Longest summary of a report."""
 REPORT_INPUT_TOKENS: Final = 3000

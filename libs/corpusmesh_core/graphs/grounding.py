@@ -10,7 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,10 +40,12 @@ _MIN_SHARE: Final = 0.5
 _MIN_WORD: Final = 3
 _MAX_HITS: Final = 200
 """Places of one name that are looked at in one batch."""
+_MAX_ALIASES: Final = 8
 _MAX_SENTENCE_CHARACTERS: Final = 500
 _TITLE_WEIGHT: Final = 0.5
 _NO_WORD: Final = re.compile(r"[^\w\n]+", re.UNICODE)
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_WITH_ALIAS: Final = re.compile(r"([^()（）]{2,100}?)\s?[(（]([^()（）]{2,60})[)）]")
 _ENDINGS: Final = ("", "s", "es")
 _KINDS: Final = (
     frozenset({"person", "people", "human", "individual", "人", "人物", "人名"}),
@@ -76,6 +78,7 @@ class ReadBatch:
 @dataclass(slots=True)
 class _Entity:
     names: Counter[str] = field(default_factory=Counter)
+    aliases: dict[str, None] = field(default_factory=dict)
     types: Counter[str] = field(default_factory=Counter)
     descriptions: dict[str, None] = field(default_factory=dict)
     sentence: str = ""
@@ -133,7 +136,7 @@ def ground(batches: Sequence[ReadBatch], *, types: Sequence[str]) -> Subgraph:
         for relation in batch.graph.relations:
             _add_relation(entities, relations, standings, text, relation, batch.method)
     return Subgraph(
-        tuple(_entity(key, entities[key]) for key in sorted(entities)),
+        tuple(_entity(key, entities[key], entities) for key in sorted(entities)),
         tuple(_relation(relations[pair]) for pair in sorted(relations)),
     )
 
@@ -270,11 +273,12 @@ def _add_entity(
     kinds: Mapping[str, str],
 ) -> int:
     """Add what is said of an entity; 0 where it is not believed."""
-    key = entity_key(read.name)
+    name, alias = _without_alias(read.name, text)
+    key = entity_key(name)
     if not key:
         return 0
     if key not in standings:
-        standings[key] = text.find(canonical_name(read.name))
+        standings[key] = text.find(canonical_name(name))
         if (standing := standings[key]) is not None:
             entity = entities.setdefault(key, _Entity())
             for position, count in standing.counts.items():
@@ -285,7 +289,9 @@ def _add_entity(
     if standings[key] is None:
         return 0
     entity = entities[key]
-    entity.names[_as_written(read.name, entity.sentence)] += 1
+    entity.names[_as_written(name, entity.sentence)] += 1
+    if alias:
+        entity.aliases[alias] = None
     entity.methods.add(method)
     if kind := kinds.get(read.type, ""):
         entity.types[kind] += 1
@@ -303,7 +309,7 @@ def _add_relation(
 ) -> None:
     ends: list[int] = []
     for name in (read.source, read.target):
-        key = entity_key(name)
+        key = entity_key(_without_alias(name, text)[0])
         if standings.get(key) is None:
             # Named in a relation alone: an entity of which nothing else is known.
             key = _add_entity(entities, standings, text, ReadEntity(name), method, {})
@@ -331,6 +337,20 @@ def _add_relation(
     _describe(relation.descriptions, read.description)
 
 
+def _without_alias(name: str, text: _BatchText) -> tuple[str, str]:
+    """Cut "International Business Machines (IBM)" into a name and its short form, where both stand in the text."""
+    match = _WITH_ALIAS.fullmatch(name)
+    if match is None:
+        return name, ""
+    whole, alias = match.group(1), match.group(2)
+    is_known = all(
+        (standing := text.find(canonical_name(form))) is not None and standing.confidence == WHOLE_CONFIDENCE
+        for form in (whole, alias)
+        if entity_key(form)
+    )
+    return (whole, alias) if is_known and entity_key(whole) and entity_key(alias) else (name, "")
+
+
 def _as_written(name: str, sentence: str) -> str:
     """Spell a name as the document does, which some models write in capitals."""
     folded = sentence.casefold()
@@ -343,7 +363,7 @@ def _describe(descriptions: dict[str, None], text: str) -> None:
         descriptions[text] = None
 
 
-def _entity(key: int, entity: _Entity) -> EntityFragment:
+def _entity(key: int, entity: _Entity, others: Collection[int]) -> EntityFragment:
     name = min(entity.names, key=lambda form: (-entity.names[form], form))
     kind = min(entity.types, key=lambda form: (-entity.types[form], form), default="")
     return EntityFragment(
@@ -352,6 +372,8 @@ def _entity(key: int, entity: _Entity) -> EntityFragment:
         type=kind,
         description=" ".join(entity.descriptions),
         sentence=entity.sentence,
+        # A short form that is an entity by itself leads to that one.
+        aliases=tuple(sorted(alias for alias in entity.aliases if entity_key(alias) not in others))[:_MAX_ALIASES],
         mentions=_mentions(entity.mentions),
         methods=tuple(sorted(entity.methods)),
         confidence=entity.confidence,

@@ -10,6 +10,7 @@ from corpusmesh_core.graphs.batches import batched
 from corpusmesh_core.graphs.cost import (
     DESCRIPTION_INPUT_TOKENS,
     DESCRIPTION_TOKENS,
+    MAX_FRAGMENTS,
     REPORT_INPUT_TOKENS,
     REPORT_SUMMARY_TOKENS,
 )
@@ -32,6 +33,7 @@ from corpusmesh_core.prompts.graph_describe_v1 import GRAPH_DESCRIBE_VERSION
 from corpusmesh_core.prompts.graph_glean_v1 import GRAPH_GLEAN_VERSION
 from corpusmesh_core.prompts.graph_report_v1 import GRAPH_REPORT_VERSION
 from corpusmesh_core.trees.child_budget import cut_children
+from corpusmesh_core.trees.clauses import cut_to_clause
 from corpusmesh_graph.models.orders import (
     GRAPH_BUDGET_SPENT,
     GRAPH_TIME_SPENT,
@@ -220,7 +222,8 @@ class GraphSession:
 
         Args:
             name: What is described.
-            fragments: Descriptions, in an order that is the same whenever they are.
+            fragments: Descriptions, the most telling first, in an order that is the same whenever they are; of more
+                than MAX_FRAGMENTS the first.
             sources: Versions that they are of.
             timeout_seconds: How long it may take.
 
@@ -336,8 +339,8 @@ class GraphSession:
         return [gleaning_order(model, reading.sheet, reading.names, reading.chunks, sources) for reading in readings]
 
     def _description(self, name: str, fragments: Sequence[str], sources: Sequence[int]) -> CallOrder:
-        counts = self._counter.count_tokens(list(fragments))
-        texts = cut_children(fragments, counts, self._counter, max(DESCRIPTION_INPUT_TOKENS, len(fragments)))
+        read = fragments[:MAX_FRAGMENTS]
+        texts = cut_children(read, self._counter.count_tokens(list(read)), self._counter, DESCRIPTION_INPUT_TOKENS)
         # A wish of the editors is about what is looked for, and stands in the extraction alone.
         settings = replace(self._settings, prompt="")
         sheet = description_sheet(name, texts, settings, max_tokens=DESCRIPTION_TOKENS)
@@ -352,6 +355,8 @@ class GraphSession:
             if room < 0:
                 break
             kept.append(line)
+        if lines and not kept:
+            kept.append(cut_to_clause(lines[0], self._counter, REPORT_INPUT_TOKENS))
         settings = replace(self._settings, prompt="")
         sheet = report_sheet(kept, settings, max_tokens=REPORT_SUMMARY_TOKENS)
         return report_order(self._calls.model, sheet, kept, sources)
