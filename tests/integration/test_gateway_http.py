@@ -113,6 +113,63 @@ async def test_trees_have_the_paths_of_the_contract(
     assert (request.parent if hasattr(request, "parent") else request.name) == (name or path)
 
 
+GRAPH = "knowledgeBases/a/graph"
+ANY_KEY = "0" * 16
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "method"),
+    [
+        ("GET", GRAPH, "GetGraph"),
+        ("POST", f"{GRAPH}:plan", "PlanGraph"),
+        ("POST", f"{GRAPH}:build", "BuildGraph"),
+        ("POST", f"{GRAPH}:cancel", "CancelGraphBuild"),
+        ("DELETE", GRAPH, "DeleteGraph"),
+        ("GET", f"{GRAPH}/entities", "ListEntities"),
+        ("GET", f"{GRAPH}/entities/{ANY_KEY}:neighbourhood", "GetNeighbourhood"),
+        ("GET", f"{GRAPH}/relations", "ListRelations"),
+        ("GET", f"{GRAPH}/relations/{ANY_KEY}-{ANY_KEY}", "GetRelation"),
+        ("GET", f"{GRAPH}/communities", "ListCommunities"),
+        ("GET", f"{GRAPH}/communities/{ANY_KEY}", "GetCommunity"),
+        ("GET", f"{GRAPH}/resolvedPairs", "ListResolvedPairs"),
+        ("POST", f"{GRAPH}/corrections", "CreateCorrection"),
+        ("GET", f"{GRAPH}/corrections", "ListCorrections"),
+        ("DELETE", f"{GRAPH}/corrections/c1", "DeleteCorrection"),
+        ("PUT", "knowledgeBases/a/documents/d/triples", "PutTriples"),
+        ("GET", "knowledgeBases/a/documents/d/triples", "GetTriples"),
+        ("DELETE", "knowledgeBases/a/documents/d/triples", "DeleteTriples"),
+        ("GET", f"{GRAPH}:verifyErasure", "VerifyErasure"),
+    ],
+)
+async def test_graphs_have_the_paths_of_the_contract(
+    mesh: GatewayMesh, http: httpx.AsyncClient, verb: str, path: str, method: str
+) -> None:
+    body = {"json": {}} if verb in ("POST", "PUT") else {}
+    assert (await http.request(verb, f"/v1/{path}", **body)).status_code == 200
+    assert mesh.seen.calls[-1][0].rpartition("/")[2] == method
+    request = mesh.seen.requests[-1]
+    named = request.parent if hasattr(request, "parent") else request.name
+    assert path in (named, f"{named}:{path.rpartition(':')[2]}", f"{named}/{path.rpartition('/')[2]}")
+
+
+async def test_a_graph_is_exported_as_a_stream_of_parts(mesh: GatewayMesh, http: httpx.AsyncClient) -> None:
+    response = await http.get(f"/v1/{GRAPH}:export", params={"withoutDescriptions": "true"})
+    assert response.status_code == 200
+    assert "Anna Berg" in response.text
+    assert mesh.seen.requests[-1].without_descriptions
+
+
+async def test_viewers_read_graphs_and_do_not_change_them(mesh: GatewayMesh) -> None:
+    async with client_of(mesh, Role.VIEWER, Scope.READ) as viewer:
+        for path in (GRAPH, f"{GRAPH}/entities", f"{GRAPH}/resolvedPairs", "knowledgeBases/a/documents/d/triples"):
+            assert (await viewer.get(f"/v1/{path}")).status_code == 200
+        for path in (f"{GRAPH}:build", f"{GRAPH}:plan", f"{GRAPH}/corrections"):
+            assert (await viewer.post(f"/v1/{path}", json={})).status_code == 403
+        assert (await viewer.put("/v1/knowledgeBases/a/documents/d/triples", json={})).status_code == 403
+        for path in (f"{GRAPH}/corrections", f"{GRAPH}:verifyErasure"):
+            assert (await viewer.get(f"/v1/{path}")).status_code == 403
+
+
 async def test_viewers_read_trees_and_do_not_build_them(mesh: GatewayMesh) -> None:
     async with client_of(mesh, Role.VIEWER, Scope.READ) as viewer:
         assert (await viewer.get("/v1/knowledgeBases/a/trees/dataset")).status_code == 200

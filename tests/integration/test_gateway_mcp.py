@@ -19,7 +19,7 @@ from corpusmesh_gateway import GatewaySettings
 from corpusmesh_gateway.config import HttpSettings, LimitSettings
 from tests.support.gateway_mesh import SERVER, GatewayMesh, gateway_mesh
 
-TOOLS = ["list_knowledge_bases", "search", "ask", "research", "read_document", "outline"]
+TOOLS = ["list_knowledge_bases", "search", "ask", "research", "read_document", "outline", "entity"]
 PAGE = "corpusmesh:///knowledgeBases/a/documents/d/versions/2/pages/3"
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -163,6 +163,26 @@ async def test_an_outline_gives_the_summaries_of_a_document_as_quoted_data(mesh:
         assert "no summaries" in text_of(of_all)
         refused = await client.call_tool("outline", {"name": "users/ann"})
         assert refused.is_error
+
+
+async def test_an_entity_is_told_with_its_relations_and_passages_as_quoted_data(mesh: GatewayMesh) -> None:
+    async with client_of(mesh) as client:
+        arguments = {"knowledge_base": "handbook", "entity": "Anna Berg", "hops": 2, "max_entities": 5}
+        result = await client.call_tool("entity", arguments)
+        values = result.structured_content
+        assert values is not None
+        assert (values["entity"]["type"], values["truncated"]) == ("person", True)
+        assert [(one["title"], one["hops"]) for one in values["neighbours"]] == [("Harbour Board", 1)]
+        assert values["relations"][0]["predicate"] == "chairs"
+        version = "corpusmesh:///knowledgeBases/handbook/documents/manual/versions/2"
+        assert [one["uri"] for one in values["passages"]] == [f"{version}/chunks/4", f"{version}/pages/3"]
+        request = mesh.seen.requests[-1]
+        assert (request.name, request.hops) == ("knowledgeBases/handbook/graph/entities/-", 2)
+        text = text_of(result)
+        assert "comes from documents" in text
+        assert "Anna Berg – chairs → Harbour Board" in text
+        assert (await client.call_tool("entity", {**arguments, "entity": "Nobody"})).is_error
+        assert (await client.call_tool("entity", {**arguments, "hops": 9})).is_error
 
 
 async def test_research_tells_its_progress_and_what_stays_open(mesh: GatewayMesh) -> None:

@@ -13,6 +13,7 @@ import grpc
 import grpc.aio
 from google.protobuf import descriptor_pool, message_factory
 
+from corpusmesh.graph.v1 import graph_service_pb2 as graph_pb
 from corpusmesh.ingest.v1 import chunk_service_pb2 as chunk_pb
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
 from corpusmesh.ingest.v1 import knowledge_base_service_pb2 as kb_pb
@@ -21,6 +22,7 @@ from corpusmesh.raptor.v1 import tree_service_pb2 as tree_pb
 from corpusmesh.retrieve.v1 import answer_service_pb2 as answer_pb
 from corpusmesh.retrieve.v1 import research_service_pb2 as research_pb
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
+from corpusmesh.type.v1 import place_pb2
 from corpusmesh_core.errors import NotFoundError, OverloadedError, UnavailableError
 from corpusmesh_core.tenancy import Role, Scope
 from corpusmesh_gateway import UPSTREAM_SERVICES, Gateway, GatewaySettings, GatewayStores
@@ -198,6 +200,37 @@ class Canned:
         nodes = [tree_pb.TreeNode(layer=layer, text="Moorings and dues", leaf_count=4) for layer in (2, 1, 1)]
         size = request.page_size or 50
         return tree_pb.ListTreeNodesResponse(nodes=nodes[:size], next_page_token="more" if size < 3 else "")
+
+    async def GetEntity(self, request: Any, context: Any) -> Any:
+        if request.title != "Anna Berg":
+            raise NotFoundError("GRAPH_ENTITY_NOT_FOUND", "there is no such entity")
+        version = "knowledgeBases/handbook/documents/manual/versions/2"
+        return graph_pb.GetEntityResponse(
+            entity=graph_pb.Entity(title="Anna Berg", type="person", description="She chairs the board."),
+            passages=[
+                graph_pb.GraphPassage(record_id="7-4", text="Anna chairs.", place=place_pb2.Place(version=version)),
+                graph_pb.GraphPassage(
+                    record_id="7-5", text="On page 3.", place=place_pb2.Place(version=version, page=3)
+                ),
+            ],
+        )
+
+    async def GetNeighbourhood(self, request: Any, context: Any) -> Any:
+        self._seen.requests.append(request)
+        entities = [graph_pb.Entity(title=title) for title in ("Anna Berg", "Harbour Board")]
+        relation = graph_pb.Relation(
+            source_title="Anna Berg", target_title="Harbour Board", predicate="chairs", weight=2
+        )
+        return graph_pb.GetNeighbourhoodResponse(
+            neighbours=[graph_pb.Neighbour(entity=one, hops=hops) for hops, one in enumerate(entities)],
+            relations=[relation],
+            truncated=True,
+        )
+
+    async def ExportGraph(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        self._seen.requests.append(request)
+        yield graph_pb.ExportGraphResponse(entity_count=1, sequence=1)
+        yield graph_pb.ExportGraphResponse(entities=[graph_pb.Entity(title="Anna Berg")], sequence=2)
 
     async def ListKnowledgeBases(self, request: Any, context: Any) -> Any:
         tenant_id = require_call().identity.tenant_id
@@ -379,9 +412,10 @@ async def gateway_mesh(
     async with (
         canned_service(UPSTREAM_SERVICES["ingest"], seen, signer) as ingest,
         canned_service(UPSTREAM_SERVICES["raptor"], seen, signer) as raptor,
+        canned_service(UPSTREAM_SERVICES["graph"], seen, signer) as graph,
         canned_service(UPSTREAM_SERVICES["retrieve"], seen, signer) as retrieve,
     ):
-        services = {"ingest": ingest, "raptor": raptor, "retrieve": retrieve}
+        services = {"ingest": ingest, "raptor": raptor, "graph": graph, "retrieve": retrieve}
         addresses = {name: f"127.0.0.1:{server.port}" for name, server in services.items()}
         gateway = Gateway(
             settings or GatewaySettings(server=SERVER),

@@ -8,7 +8,7 @@ import grpc.aio
 import uvicorn
 
 from corpusmesh.gateway.v1 import admin_service_pb2_grpc as admin_grpc
-from corpusmesh.graph.v1 import graph_service_pb2  # noqa: F401
+from corpusmesh.graph.v1 import graph_input_service_pb2, graph_service_pb2  # noqa: F401
 from corpusmesh.ingest.v1 import (  # noqa: F401
     chunk_service_pb2,
     document_service_pb2,

@@ -73,3 +73,14 @@ class OutlineArguments(ToolArguments):
         "knowledge base, such as `knowledgeBases/handbook`.",
     )
     max_summaries: int = Field(default=12, ge=1, le=100, description="Summaries to return, the most general first.")
+
+
+class EntityArguments(ToolArguments):
+    """An entity of the graph of a knowledge base."""
+
+    knowledge_base: str = Field(
+        max_length=300, description="Knowledge base, such as `knowledgeBases/handbook`.", pattern=_NAME_PATTERN
+    )
+    entity: str = Field(min_length=1, max_length=128, description="Name of the entity, as documents write it.")
+    hops: int = Field(default=1, ge=1, le=3, description="How many relations away to look.")
+    max_entities: int = Field(default=20, ge=1, le=100, description="Entities to return, the nearest first.")

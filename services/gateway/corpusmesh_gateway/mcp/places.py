@@ -77,6 +77,18 @@ def tree_name_of(name: str) -> str:
     return f"{match['base']}{match['document']}/tree" if match["document"] else f"{match['base']}/trees/dataset"
 
 
+def graph_name_of(knowledge_base: str) -> str:
+    """Name the graph of a knowledge base.
+
+    Args:
+        knowledge_base: Its name, or its identifier alone.
+
+    Returns:
+        `knowledgeBases/*/graph`.
+    """
+    return f"knowledgeBases/{knowledge_base.removeprefix('knowledgeBases/')}/graph"
+
+
 def knowledge_base_of_uri(uri: str) -> str:
     """Read the URI of a knowledge base.
 

@@ -16,8 +16,9 @@ from starlette.requests import Request
 from corpusmesh_core.errors import CorpusMeshError, InvalidArgumentError
 from corpusmesh_gateway.http.loopback import request_id_of
 from corpusmesh_gateway.http.responses import status_of_rpc
+from corpusmesh_gateway.mcp.definitions import ToolCall, ToolDefinition
 from corpusmesh_gateway.mcp.places import CHUNK_TEMPLATE, PAGE_TEMPLATE, SCHEME, knowledge_base_of_uri, place_of
-from corpusmesh_gateway.mcp.tools import Toolbox, ToolCall, ToolDefinition, text_of
+from corpusmesh_gateway.mcp.tools import Toolbox, text_of
 from corpusmesh_runtime.status import to_status
 
 _INSTRUCTIONS = (

@@ -1,11 +1,8 @@
 """The tools: each is a few calls of the gateway's own gRPC port with the caller's key, and what they answer."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.message import Message
-from starlette.requests import Request
 
 from corpusmesh.ingest.v1 import chunk_service_pb2 as chunk_pb
 from corpusmesh.ingest.v1 import document_service_pb2 as document_pb
@@ -26,14 +23,13 @@ from corpusmesh_gateway.mcp.arguments import (
     ReadArguments,
     ResearchArguments,
     SearchArguments,
-    ToolArguments,
 )
+from corpusmesh_gateway.mcp.definitions import ToolCall, ToolDefinition
+from corpusmesh_gateway.mcp.entity_tool import EntityTool
 from corpusmesh_gateway.mcp.places import SCHEME, Place, place_of, tree_name_of
 from corpusmesh_gateway.mcp.quoting import Quote, quote_all
 from corpusmesh_gateway.mcp.results import ToolResult
 
-Report = Callable[[str], Awaitable[None]]
-"""Tells the caller what is being done."""
 _INGEST = "/corpusmesh.ingest.v1."
 _RAPTOR = "/corpusmesh.raptor.v1."
 _RETRIEVE = "/corpusmesh.retrieve.v1."
@@ -49,40 +45,6 @@ _PRESETS: Final[dict[PresetName | None, retrieval_pb.Preset.ValueType]] = {
     "balanced": retrieval_pb.PRESET_BALANCED,
     "thorough": retrieval_pb.PRESET_THOROUGH,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """One call of a tool.
-
-    Attributes:
-        request: The HTTP request that it came with: key, request id, trace and deadline.
-        report: Tells the caller what is being done.
-    """
-
-    request: Request
-    report: Report
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDefinition:
-    """A tool.
-
-    Attributes:
-        name: Its name.
-        title: For people.
-        description: What it does, for the model that picks it.
-        arguments: What it takes.
-        output_schema: What it gives.
-        run: Does it.
-    """
-
-    name: str
-    title: str
-    description: str
-    arguments: type[ToolArguments]
-    output_schema: dict[str, Any]
-    run: Callable[[Any, ToolCall], Awaitable[ToolResult]]
 
 
 class Toolbox:
@@ -155,6 +117,7 @@ class Toolbox:
                 results.OUTLINE_SCHEMA,
                 self._outline,
             ),
+            EntityTool(self._call).definition(),
         )
 
     async def read(self, place: Place, neighbours: int, call: ToolCall) -> tuple[list[chunk_pb.Chunk], bool]:
