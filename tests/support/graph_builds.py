@@ -88,9 +88,11 @@ class GraphWorld:
         self.metadata = MemoryMetadata()
         self.run_count = 0
 
-    def put(self, ordinal: int, document: str, texts: Sequence[str]) -> None:
+    def put(self, ordinal: int, document: str, texts: Sequence[str], title: str = "") -> None:
         """Publish a version; that of the same document before is not shown any more."""
-        row = version(ordinal, document_id=document, title=f"Book {document}", version=ordinal, chunk_count=len(texts))
+        row = version(
+            ordinal, document_id=document, title=title or f"Book {document}", version=ordinal, chunk_count=len(texts)
+        )
         chunks = [
             Chunk(place, text, (), page=1, boxes=(), token_count=len(text.split())) for place, text in enumerate(texts)
         ]

@@ -178,6 +178,9 @@ class GraphBuilder:
         if scope.graph.effective_vectors is GraphVectors.NONE:
             return []
         known = list((await read_segments(scope, self._tools.shelf, scope.draft.parts)).values())
+        if known:
+            # What the slices before have written is read again here.
+            await self._refresh()
         if self._before.ledger.form == form_of(scope.graph):
             known = [*self._before.segments.values(), *known]
         return known
@@ -244,11 +247,10 @@ class GraphBuilder:
         expected += len(reporter.made)
         if not ordinals:
             return
-        tenant_id, space_id = scope.context.claim.tenant_id, scope.draft.space_id
-        await scope.stores.index.refresh(tenant_id, space_id, timeout_seconds=scope.context.remaining_seconds())
+        await self._refresh()
         held = await scope.stores.index.count(
-            tenant_id,
-            space_id,
+            scope.context.claim.tenant_id,
+            scope.draft.space_id,
             RecordSelection(publishers=[Ordinal(ordinal) for ordinal in ordinals]),
             timeout_seconds=scope.context.remaining_seconds(),
         )
@@ -256,6 +258,12 @@ class GraphBuilder:
             raise InternalError(
                 RECORDS_MISSING, "the index does not hold all records of the graph", expected=expected, found=held
             )
+
+    async def _refresh(self) -> None:
+        scope = self._scope
+        await scope.stores.index.refresh(
+            scope.context.claim.tenant_id, scope.draft.space_id, timeout_seconds=scope.context.remaining_seconds()
+        )
 
     def _settle(self) -> None:
         self._scope.bill.duration_seconds = monotonic() - self._scope.began
