@@ -37,6 +37,10 @@ KINDS = {
     "evaluations": "some-evaluation",
     "trees": "dataset",
     "nodes": "1-tree_node-00",
+    "entities": "0123456789abcdef",
+    "relations": "0123456789abcdef-fedcba9876543210",
+    "communities": "0123456789abcdef",
+    "corrections": "some-correction",
 }
 QUESTION = "When is the merger planned?"
 
@@ -57,7 +61,7 @@ def guarded_methods() -> list[MethodDescriptor]:
 def resource_name(method: MethodDescriptor, knowledge_base_id: str) -> str:
     """A name of the shape that the method's route asks for."""
     rule = method.GetOptions().Extensions[annotations_pb2.http]
-    path = rule.get or rule.post or rule.patch or rule.delete
+    path = rule.get or rule.post or rule.put or rule.patch or rule.delete
     shape = re.search(r"=(knowledgeBases[^}]*)\}", path)
     parts = shape.group(1).split("/") if shape else ["knowledgeBases", "*"]
     filled = [
@@ -126,7 +130,7 @@ async def test_fr_a15_http_routes_hide_it_too(mesh: MeshHarness, hidden: "Hidden
     async with httpx.AsyncClient(base_url=mesh.http_url, timeout=30) as http:
         for method in guarded_methods():
             rule = method.GetOptions().Extensions[annotations_pb2.http]
-            verb = next(name for name in ("get", "post", "patch", "delete") if getattr(rule, name))
+            verb = next(name for name in ("get", "post", "put", "patch", "delete") if getattr(rule, name))
             path = re.sub(r"\{[^}]*\}", resource_name(method, hidden.knowledge_base_id), getattr(rule, verb))
             has_path = "{" in getattr(rule, verb)
             base = f"knowledgeBases/{hidden.knowledge_base_id}"
@@ -136,7 +140,7 @@ async def test_fr_a15_http_routes_hide_it_too(mesh: MeshHarness, hidden: "Hidden
             elif not has_path:
                 field = "question" if "question" in method.input_type.fields_by_name else "query"
                 arguments["json"] = {"knowledgeBases": [base], field: "merger"}
-            elif verb in ("post", "patch"):
+            elif verb in ("post", "put", "patch"):
                 arguments["json"] = {}
             headers = {"authorization": f"Bearer {hidden.editor_key}"}
             response = await http.request(verb.upper(), path, headers=headers, **arguments)
