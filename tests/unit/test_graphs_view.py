@@ -16,7 +16,7 @@ from corpusmesh_core.graphs.corrections import (
     RenameEntity,
     SplitEntity,
 )
-from corpusmesh_core.graphs.keys import entity_key
+from corpusmesh_core.graphs.keys import entity_key, pair_of
 from corpusmesh_core.graphs.resolution import ResolvedPair
 from corpusmesh_core.graphs.segments import SegmentDocument, pools_of
 from corpusmesh_core.graphs.values import EntityFragment, Mention, RelationFragment, Subgraph
@@ -148,8 +148,8 @@ def test_names_are_not_joined_over_a_bridge_that_is_hidden() -> None:
         _document(3, _fragment("Leonhard", 0)),
     ]
     pairs = [
-        ResolvedPair(*sorted((entity_key("Euler"), entity_key("L. Euler"))), "rule", 1.0),
-        ResolvedPair(*sorted((entity_key("L. Euler"), entity_key("Leonhard"))), "rule", 1.0),
+        ResolvedPair(*pair_of(entity_key("Euler"), entity_key("L. Euler")), "rule", 1.0),
+        ResolvedPair(*pair_of(entity_key("L. Euler"), entity_key("Leonhard")), "rule", 1.0),
     ]
     whole = compile_view(segments_of([items]), ordinals_of(items), pairs)
     assert len(whole.entity_keys) == 1
@@ -193,7 +193,7 @@ def test_corrections_merge_split_delete_and_rename() -> None:
 
 def test_a_person_keeps_apart_what_a_rule_would_join() -> None:
     items = (_document(1, _fragment("Euler", 0)), _document(2, _fragment("Eulers", 0)))
-    pair = ResolvedPair(*sorted((entity_key("Euler"), entity_key("Eulers"))), "rule", 1.0)
+    pair = ResolvedPair(*pair_of(entity_key("Euler"), entity_key("Eulers")), "rule", 1.0)
     assert len(_view(*items, resolved=(pair,)).entity_keys) == 1
     apart = (KeepApart(entity_key("Euler"), entity_key("Eulers")),)
     assert len(_view(*items, resolved=(pair,), corrections=apart).entity_keys) == 2

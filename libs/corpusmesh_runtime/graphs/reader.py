@@ -118,6 +118,7 @@ class GraphReader:
         self._views: OrderedDict[str, tuple[GraphView, int]] = OrderedDict()
         self._epochs: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._fetching = Once[Path, None](_MAX_OPEN)
+        self._opening = Once[Path, Segment](_MAX_OPEN)
         self._making = Once[str, GraphView](self._settings.max_waiting_views)
         self._gate = asyncio.Semaphore(_READS_IN_FLIGHT)
         # One thread: a second one would take the processor from the requests that need no new view.
@@ -133,6 +134,7 @@ class GraphReader:
 
     async def __aexit__(self, *_: object) -> None:
         await self._fetching.close()
+        await self._opening.close()
         await self._making.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._views.clear()
@@ -213,6 +215,9 @@ class GraphReader:
         if (known := self._open.get(path)) is not None:
             self._open.move_to_end(path)
             return known
+        return await self._opening.do(path, lambda: self._opened(path))
+
+    async def _opened(self, path: Path) -> Segment:
         try:
             # Checked once: what its sums say of a mapped file holds for as long as it is mapped.
             segment = await asyncio.to_thread(lambda: Segment.open(self._files.content(path)))
