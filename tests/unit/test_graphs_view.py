@@ -34,7 +34,7 @@ from tests.support.graph_strategies import (
 )
 
 _QUICK = settings(deadline=None, max_examples=30)
-_CORRECTIONS = st.lists(
+_CORRECTIONS: st.SearchStrategy[list[Correction]] = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(KEYS), st.sampled_from(KEYS))
         .filter(lambda pair: pair[0] != pair[1])

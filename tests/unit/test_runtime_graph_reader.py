@@ -1,7 +1,6 @@
 """The reader of graphs: each caller its own view, each object fetched once, each view compiled once, all bounded."""
 
 import asyncio
-import os
 import stat
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -300,4 +299,4 @@ async def test_without_a_folder_of_its_own_nothing_is_left_behind(store: _Store)
         assert reader._own_folder is not None
         name = reader._own_folder.name
         assert _files(Path(name))
-    assert not os.path.lexists(name)
+    assert not _files(Path(name))
