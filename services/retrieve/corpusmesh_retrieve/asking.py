@@ -22,6 +22,8 @@ from corpusmesh_runtime.listening import Heard, listen
 from corpusmesh_runtime.logging import get_logger
 
 _Value = TypeVar("_Value")
+MAX_ATTEMPTS = 2
+"""Most calls of one step: what cannot be read is asked for once more."""
 _MIN_CALL_SECONDS = 0.2
 _SHARE_OF_DEADLINE = 0.5
 _GRACE_SECONDS = 0.5
@@ -113,6 +115,7 @@ class ModelSession:
         read: Callable[[object], _Value | None],
         otherwise: Callable[[], _Value] | Callable[[], Awaitable[_Value]],
         parameters: Mapping[str, str] | None = None,
+        attempts: int = MAX_ATTEMPTS,
     ) -> Made[_Value]:
         """Make something by the model, or by the model-free way.
 
@@ -123,6 +126,7 @@ class ModelSession:
             read: Checks the JSON value of the answer strictly; None for one that is no answer.
             otherwise: The model-free way, a function or a coroutine function.
             parameters: Values for the prompt's places.
+            attempts: Most calls; with a second one the model is asked again where its answer cannot be read.
 
         Returns:
             What was made, and by which way.
@@ -134,7 +138,7 @@ class ModelSession:
         if not why_not and sum(len(block.text) for block in blocks) > _MAX_QUOTED_CHARACTERS:
             why_not = "what the language model was to read is too long"
         if not why_not:
-            value, why_not = await self._ask(call, prompt, blocks, read, parameters)
+            value, why_not = await self._ask(call, prompt, blocks, read, parameters, attempts)
             if value is not None:
                 return Made(value, by_model=True)
         made = otherwise()
@@ -154,8 +158,9 @@ class ModelSession:
         blocks: Sequence[DataBlock],
         read: Callable[[object], _Value | None],
         parameters: Mapping[str, str] | None,
+        attempts: int,
     ) -> tuple[_Value | None, str]:
-        for is_repair in (False, True):
+        for is_repair in (False, True)[:attempts]:
             if why_not := self._closed_because():
                 return None, why_not
             messages = render_step_messages(
