@@ -8,8 +8,8 @@ capitalised words in a row, two names of one sentence are related, a description
 the figures recorded in `../shared/research/performance.md`, section 2, do. Tokens are counted by tiktoken's cl100k_base
 where it can be imported, as there; else four characters are one.
 
-A build is: extraction of all documents at once, descriptions merged of what enough documents name, and reports on as
-many communities as there would be if each had `max_community_size` entities at most. With a latency, the wall time of
+A build is: extraction of all documents at once, descriptions merged of what enough documents name, and reports on all
+communities of all levels. With a latency, the wall time of
 extraction is compared with what its calls take at best (goal G11: at most 1.25 times).
 """
 
@@ -28,10 +28,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+import numpy as np
+
+from corpusmesh_adapters.communities import LeidenFinder
 from corpusmesh_core.chunking.tokens import WordTokenCounter
+from corpusmesh_core.graphs.communities import WeightedGraph, update_communities
 from corpusmesh_core.graphs.cost import GraphCounts, plan_calls
+from corpusmesh_core.graphs.reports import ReportEntity, ReportInput, ReportRelation
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings, ReportMethod
-from corpusmesh_core.graphs.values import GraphBill, GraphChunk, Subgraph
+from corpusmesh_core.graphs.values import Community, GraphBill, GraphChunk, Subgraph
 from corpusmesh_core.ports.chat import ChatDelta, ChatMessage, ChatUsage, FinishReason
 from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.models import GraphModels, GraphSession
@@ -111,9 +116,8 @@ def answer(prompt: str) -> tuple[str, str]:
     text = blocks[0][2]
     if kind == "community":
         lines = text.splitlines()
-        names = [line.split(" | ")[0] for line in lines]
-        said = lines[0].rsplit(" | ", 1)[-1]
-        report = {"title": names[0], "summary": said, "rating": 5, "findings": [{"summary": said, "explanation": said}]}
+        name, _, said = lines[0].partition(": ")
+        report = {"title": name, "summary": said, "rating": 5, "findings": [{"summary": said, "explanation": said}]}
         return "report", json.dumps(report)
     if kind == "name":
         return "describe", " ".join(_SENTENCE.split(blocks[1][2])[:4])
@@ -210,11 +214,29 @@ class Build:
         )
 
     async def _report(self, session: GraphSession) -> None:
+        keys = np.array(sorted(self.names), np.uint64)
+        pairs = sorted(self.pairs)
+        ends = np.searchsorted(keys, np.array(pairs, np.uint64)).astype(np.int32)
+        weights = np.array([len(self.pairs[pair]) for pair in pairs], np.float32)
+        graph = WeightedGraph(keys, ends[:, 0], ends[:, 1], weights)
         size = self.settings.max_community_size
-        lines = [texts[0] for texts in self.names.values()]
-        groups = [lines[start : start + size] for start in range(0, len(lines), size)]
-        self.report_count = len(groups)
-        await asyncio.gather(*(session.report(group, [1], timeout_seconds=3600) for group in groups))
+        grouping = update_communities(graph, None, max_size=size, finder=LeidenFinder())
+        given = [self._given(community) for community in grouping.communities]
+        self.report_count = len(given)
+        await asyncio.gather(*(session.report(one, [1], timeout_seconds=3600) for one in given))
+
+    def _given(self, community: Community) -> ReportInput:
+        members = frozenset(community.members)
+        entities = []
+        for key in community.members:
+            name, _, text = self.names[key][0].partition(" | ")
+            entities.append(ReportEntity(key, name, "organization", text, float(len(self.names[key]))))
+        relations = [
+            ReportRelation(source, target, texts[0], float(len(texts)))
+            for (source, target), texts in self.pairs.items()
+            if source in members and target in members
+        ]
+        return ReportInput(community, tuple(entities), tuple(relations))
 
     def tell(self, peer: tuple[float, float, float], source: str) -> None:
         """Print calls and tokens a chunk beside the peer's."""

@@ -11,7 +11,7 @@ from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings, ReportMe
 from corpusmesh_core.graphs.values import GraphBill, GraphChunk, Subgraph
 from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.models import Extracted, GraphSession
-from tests.support.graph_models import WELL, GraphDesk, GraphStub, works
+from tests.support.graph_models import WELL, GraphDesk, GraphStub, community_of, works
 from tests.support.stub_chat import (
     Behaviour,
     BreakOff,
@@ -27,9 +27,9 @@ ONE_AT_A_TIME = GraphServiceSettings(model_calls_in_flight=1, model_call_timeout
 BOTH = (GraphMethod.LIGHT, GraphMethod.GENERAL)
 SMALL = 256
 """Tokens of a batch: some nine of the chunks."""
-LINES = (
-    "Harland Works | organization | The Harland Works built Mark1 for Anna Berg in 1801.",
-    "Karl Lund | person | Karl Lund improved Mark1.",
+COMMUNITY = community_of(
+    ("Harland Works", "organization", "The Harland Works built Mark1 for Anna Berg in 1801."),
+    ("Karl Lund", "person", "Karl Lund improved Mark1."),
 )
 FRAGMENTS = ("The Harland Works built Mark1 in 1801.", "The Harland Works belonged to Karl Lund.")
 
@@ -232,7 +232,7 @@ async def test_without_a_model_everything_is_left_to_the_rules() -> None:
     assert await extract(session) == Extracted(Subgraph(), (0, 1), "MODEL_NOT_CONFIGURED")
     assert await session.confirm([("a", "b", "")], [1], timeout_seconds=5) == [None]
     assert await session.merge_description("Harland Works", FRAGMENTS, [1], timeout_seconds=5) is None
-    assert (await session.report(LINES, [1], timeout_seconds=5)).fallback == "not_configured"
+    assert (await session.report(COMMUNITY, [1], timeout_seconds=5)).fallback == "not_configured"
     assert session.fingerprint == session.reported_by == ""
     assert desk.bill.stepped_down_reason == "MODEL_NOT_CONFIGURED"
 
@@ -345,8 +345,8 @@ async def test_a_report_states_what_the_community_states() -> None:
     with GraphStub([WELL]) as stub:
         desk = GraphDesk(stub)
         session = desk.open()
-        report = await session.report(LINES, [1, 2], timeout_seconds=9)
-    assert report.title == "Harland Works and Anna Berg" or "Harland Works" in report.title
+        report = await session.report(COMMUNITY, [1, 2], timeout_seconds=9)
+    assert report.title.startswith("Harland Works")
     assert "The Harland Works built Mark1 for Anna Berg in 1801." in report.text
     assert report.rating == 0.7
     assert report.fallback == ""
@@ -369,7 +369,7 @@ async def test_a_report_states_what_the_community_states() -> None:
 async def test_a_report_that_is_none_says_why(behaviour: Behaviour, fallback: str) -> None:
     with GraphStub([behaviour]) as stub:
         desk = GraphDesk(stub, GraphServiceSettings(model_call_timeout_seconds=0.6))
-        report = await desk.open().report(LINES, [1], timeout_seconds=1.5)
+        report = await desk.open().report(COMMUNITY, [1], timeout_seconds=1.5)
     assert (report.title, report.text, report.fallback) == ("", "", fallback)
     assert desk.bill.failed_call_count == 1
 
@@ -381,7 +381,7 @@ async def test_findings_that_are_not_borne_out_and_addresses_are_left_out_of_a_r
         '{"summary":"Karl Lund improved Mark1.","explanation":"It was Mark1."},"Anna Berg had it."]}'
     )
     with GraphStub([Say(answer, 400)]) as stub:
-        report = await GraphDesk(stub).open().report(LINES, [1], timeout_seconds=9)
+        report = await GraphDesk(stub).open().report(COMMUNITY, [1], timeout_seconds=9)
     assert "1999" not in report.text
     assert "evil" not in report.text
     assert "- **Karl Lund improved Mark1.** It was Mark1." in report.text
@@ -393,7 +393,12 @@ async def test_reports_step_down_where_the_budget_is_spent() -> None:
     with GraphStub([WELL]) as stub:
         session = GraphDesk(stub, ONE_AT_A_TIME).open(max_model_calls=1)
         fallbacks = [
-            (await session.report([*LINES, str(number)], [1], timeout_seconds=9)).fallback for number in (1, 2)
+            (
+                await session.report(
+                    community_of(("Harland Works", "", f"The works of {number}.")), [1], timeout_seconds=9
+                )
+            ).fallback
+            for number in (1, 2)
         ]
         assert len(stub.requests) == 1
     assert fallbacks == ["", "budget_spent"]
@@ -425,7 +430,7 @@ async def test_a_build_asks_what_its_plan_says(methods: tuple[GraphMethod, ...],
             await session.merge_description(f"Name {number}", FRAGMENTS, [1], timeout_seconds=9)
         await session.confirm([(f"Name {n}", f"Nane {n}", "") for n in range(60)], [1], timeout_seconds=9)
         for number in range(3):
-            await session.report([*LINES, f"{number}"], [1], timeout_seconds=9)
+            await session.report(community_of(("Harland Works", "", f"The works of {number}.")), [1], timeout_seconds=9)
     plan = plan_calls(documents, settings, counts)
     assert plan.model_call_count == desk.bill.model_call_count
     assert plan.input_token_count >= desk.bill.input_token_count

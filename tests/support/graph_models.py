@@ -10,8 +10,10 @@ import numpy as np
 
 from corpusmesh_adapters.chat import OpenAIChatModel, OpenAIChatSettings
 from corpusmesh_core.chunking.tokens import WordTokenCounter
+from corpusmesh_core.graphs.keys import entity_key
+from corpusmesh_core.graphs.reports import ReportEntity, ReportInput
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings
-from corpusmesh_core.graphs.values import GraphBill, GraphChunk
+from corpusmesh_core.graphs.values import Community, GraphBill, GraphChunk
 from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.models import GraphModels, GraphSession
 from tests.support.item_chat import MemoryCompletions
@@ -40,6 +42,15 @@ def works(count: int, number: int = 0) -> tuple[GraphChunk, ...]:
     return tuple(works_chunk(position, number) for position in range(count))
 
 
+def community_of(*entities: tuple[str, str, str]) -> ReportInput:
+    """Make a community of names, types and descriptions."""
+    members = tuple(
+        ReportEntity(entity_key(name), name, kind, text, 1.0 / number)
+        for number, (name, kind, text) in enumerate(entities, 1)
+    )
+    return ReportInput(Community("0" * 16, 0, tuple(sorted(entity.key for entity in members))), members)
+
+
 def answer_well(prompt: str) -> str:
     """Answer a question of graphs as a good model does."""
     blocks = [(header.split(" ")[0], text) for _, header, text in _BLOCK.findall(prompt)]
@@ -49,7 +60,7 @@ def answer_well(prompt: str) -> str:
         return json.dumps({"same": numbers[::2], "different": numbers[1::2]})
     if kind == "community":
         names = list(dict.fromkeys(_NAME.findall(text)))[:3]
-        finding = {"summary": text.splitlines()[0].split(" | ")[-1], "explanation": ""}
+        finding = {"summary": text.splitlines()[0].split(": ")[-1], "explanation": ""}
         report = {"title": " and ".join(names[:2]), "summary": f"About {names[0]}.", "rating": 7, "findings": [finding]}
         return json.dumps(report)
     if kind == "name":

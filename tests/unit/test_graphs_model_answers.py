@@ -1,5 +1,7 @@
 """What is sent to a model for graphs, what of its answers is believed, and what that is told to cost."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,8 +18,10 @@ from corpusmesh_core.graphs.model_messages import (
     gleaning_sheet,
     report_sheet,
 )
+from corpusmesh_core.graphs.report_excerpt import report_excerpt
+from corpusmesh_core.graphs.reports import ReportEntity, ReportInput, ReportRelation, ReportSentence
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings, ReportMethod, Resolution
-from corpusmesh_core.graphs.values import GraphBill, GraphChunk
+from corpusmesh_core.graphs.values import Community, GraphBill, GraphChunk
 from corpusmesh_core.token_estimate import estimate_tokens
 
 LIGHT = GraphSettings(methods=(GraphMethod.LIGHT,))
@@ -153,6 +157,51 @@ def test_a_rating_is_brought_into_its_range(rating: str, told: float) -> None:
     report, _ = read_report(f'{{"title":"Works","summary":"It built Mark1.","rating":{rating}}}', KNOWN)
     assert report is not None
     assert report.rating == told
+
+
+def community(entity_count: int, relation_count: int, sentence_count: int) -> ReportInput:
+    numbers = range(1, entity_count + 1)
+    entities = tuple(ReportEntity(number, f"Name{number}", "", "It is a boat.", 1.0 / number) for number in numbers)
+    relations = tuple(
+        ReportRelation(1, number + 1, f"They met in {number}.", 1.0 / number) for number in range(1, relation_count + 1)
+    )
+    sentences = tuple(
+        ReportSentence(f"Name{number} was word{number} seen{number} at{number} noon{number}.", 1, number, (number,))
+        for number in range(1, sentence_count + 1)
+    )
+    return ReportInput(Community("0" * 16, 0, tuple(numbers)), entities, relations, sentences)
+
+
+def count_words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def test_a_small_community_is_read_whole() -> None:
+    given = community(4, 3, 2)
+    assert report_excerpt(given, max_tokens=1000, count_tokens=count_words) == given.lines
+
+
+@pytest.mark.parametrize("tokens", [60, 200, 600])
+def test_of_a_large_community_some_of_every_kind_is_read_the_most_important_first(tokens: int) -> None:
+    given = community(150, 100, 80)
+    told = report_excerpt(given, max_tokens=tokens, count_tokens=count_words)
+    assert sum(count_words(told)) <= tokens
+    kinds = [("It is a boat", "Name1:"), ("They met in", "They met in 1."), ("was word", "word")]
+    for mark, first in kinds:
+        own = [line for line in told if mark in line]
+        assert own, mark
+        assert first in own[0]
+    assert [line for line in given.lines if line in set(told)] == list(told)
+
+
+def test_what_one_kind_does_not_need_is_left_to_the_others() -> None:
+    given = community(150, 0, 1)
+    told = report_excerpt(given, max_tokens=200, count_tokens=count_words)
+    assert sum(count_words(told)) > 180
+
+
+def test_no_line_that_fits_is_no_excerpt() -> None:
+    assert report_excerpt(community(3, 2, 1), max_tokens=2, count_tokens=count_words) == ()
 
 
 def test_without_a_model_nothing_is_planned_to_be_asked() -> None:

@@ -43,7 +43,9 @@ _BLOCK_TOKENS: Final = 36
 _NAME_TOKENS: Final = 4
 _TOKENS_PER_PAIR: Final = 16
 _FRAGMENT_TOKENS: Final = 30
-_ENTITY_LINE_TOKENS: Final = 60
+_FRAGMENTS_PER_LIMIT: Final = 2
+"""Fragments of what is merged, against the fewest that are."""
+_ENTITY_LINE_TOKENS: Final = 90
 """Tokens of a community's question for each of its entities, relations and sentences included."""
 _ENTITIES_PER_TOKEN: Final = 0.01
 """Distinct entities of a document by its tokens; documents share some of them."""
@@ -53,7 +55,7 @@ _RELATIONS_PER_ENTITY: Final = 2.0
 _MERGED_SHARE: Final = 0.01
 """Entities and relations that more documents name than `merged_description_count` allows, where there are so many."""
 _PAIRS_PER_ENTITY: Final = 0.3
-_REPORTS_PER_ENTITY: Final = 0.15
+_REPORTS_PER_ENTITY: Final = 0.22
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,9 @@ def description_cost(settings: GraphSettings) -> CallCost:
     Returns:
         One call.
     """
-    fragments = min(DESCRIPTION_INPUT_TOKENS, _FRAGMENT_TOKENS * settings.merged_description_count)
+    fragments = min(
+        DESCRIPTION_INPUT_TOKENS, _FRAGMENT_TOKENS * _FRAGMENTS_PER_LIMIT * settings.merged_description_count
+    )
     sheet = description_sheet("", (), settings, max_tokens=DESCRIPTION_TOKENS)
     return CallCost(1, _instruction_tokens(sheet) + fragments, int(ANSWER_SLACK * DESCRIPTION_TOKENS))
 

@@ -25,6 +25,8 @@ from corpusmesh_core.graphs.model_messages import (
 )
 from corpusmesh_core.graphs.parsing import read_graph
 from corpusmesh_core.graphs.read_values import ReadGraph
+from corpusmesh_core.graphs.report_excerpt import report_excerpt
+from corpusmesh_core.graphs.reports import ReportInput
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings
 from corpusmesh_core.graphs.values import GraphBill, GraphChunk, Subgraph
 from corpusmesh_core.ports.embedding import TextTokenizer
@@ -33,7 +35,6 @@ from corpusmesh_core.prompts.graph_describe_v1 import GRAPH_DESCRIBE_VERSION
 from corpusmesh_core.prompts.graph_glean_v1 import GRAPH_GLEAN_VERSION
 from corpusmesh_core.prompts.graph_report_v1 import GRAPH_REPORT_VERSION
 from corpusmesh_core.trees.child_budget import cut_children
-from corpusmesh_core.trees.clauses import cut_to_clause
 from corpusmesh_graph.models.orders import (
     GRAPH_BUDGET_SPENT,
     GRAPH_TIME_SPENT,
@@ -263,11 +264,11 @@ class GraphSession:
             told += read_confirmations(reply.text, len(part)) or [None] * len(part)
         return told
 
-    async def report(self, lines: Sequence[str], sources: Sequence[int], *, timeout_seconds: float) -> WrittenReport:
+    async def report(self, given: ReportInput, sources: Sequence[int], *, timeout_seconds: float) -> WrittenReport:
         """Write the report on a community.
 
         Args:
-            lines: Its entities, relations and sentences, the most telling first.
+            given: Its entities, relations and sentences.
             sources: Versions that it stands on.
             timeout_seconds: How long it may take.
 
@@ -277,13 +278,13 @@ class GraphSession:
         Raises:
             UnavailableError: If what the tenant has spent cannot be told.
         """
-        order = await asyncio.to_thread(self._report, lines, sources)
+        order = await asyncio.to_thread(self._report, given, sources)
         reply = await self._one(order, timeout_seconds)
         if reply is None or reply.failure:
             closed = _FALLBACKS.get(self._others.closed, UNREACHABLE)
             failure = reply.failure if reply is not None else closed
             return WrittenReport(fallback=failure if failure in _OWN_FAILURES else closed)
-        report, failure = await asyncio.to_thread(read_report, reply.text, lines)
+        report, failure = await asyncio.to_thread(read_report, reply.text, given.lines)
         if report is None:
             return WrittenReport(fallback=failure)
         return WrittenReport(report.title, report.text, report.rating)
@@ -346,20 +347,13 @@ class GraphSession:
         sheet = description_sheet(name, texts, settings, max_tokens=DESCRIPTION_TOKENS)
         return description_order(self._calls.model, sheet, (name, *fragments), sources, self._counter)
 
-    def _report(self, lines: Sequence[str], sources: Sequence[int]) -> CallOrder:
-        """Ask about as many lines as fit, whole; the last ones are left out."""
-        kept: list[str] = []
-        room = REPORT_INPUT_TOKENS
-        for line, count in zip(lines, self._counter.count_tokens(list(lines)), strict=True):
-            room -= count
-            if room < 0:
-                break
-            kept.append(line)
-        if lines and not kept:
-            kept.append(cut_to_clause(lines[0], self._counter, REPORT_INPUT_TOKENS))
+    def _report(self, given: ReportInput, sources: Sequence[int]) -> CallOrder:
+        lines = report_excerpt(
+            given, max_tokens=REPORT_INPUT_TOKENS, count_tokens=lambda texts: self._counter.count_tokens(list(texts))
+        )
         settings = replace(self._settings, prompt="")
-        sheet = report_sheet(kept, settings, max_tokens=REPORT_SUMMARY_TOKENS)
-        return report_order(self._calls.model, sheet, kept, sources)
+        sheet = report_sheet(lines, settings, max_tokens=REPORT_SUMMARY_TOKENS)
+        return report_order(self._calls.model, sheet, given.lines, sources)
 
     def _ground(self, readings: Sequence[_Reading]) -> Subgraph:
         batches = [ReadBatch(reading.method, reading.chunks, graph) for reading in readings for graph in reading.graphs]
