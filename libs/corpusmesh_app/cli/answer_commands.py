@@ -62,7 +62,8 @@ Graph = Annotated[
     typer.Option(
         "--graph",
         help="How graphs take part: off, page-rank, local, global, hybrid, mix, naive, knowledge, adjacency, "
-        "community-local, community-global, drift; empty for the plan's own way.",
+        "community-local, community-global, drift; with settings behind a colon where they differ from the defaults, "
+        "adjacency:hops=3,relation_rerank=model; empty for the plan's own way.",
     ),
 ]
 
@@ -89,10 +90,11 @@ async def search(  # noqa: PLR0913 - an option each
     full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
 ) -> None:
     """Search knowledge bases and show the passages found, best first."""
-    from corpusmesh_app.cli.plans import parse_plan, with_graph_mode, with_tree_mode
+    from corpusmesh_app.cli.graph_plans import with_graph
+    from corpusmesh_app.cli.plans import parse_plan, with_tree_mode
     from corpusmesh_app.cli.retrieval_shapes import search_shape
 
-    wanted = with_graph_mode(with_tree_mode(parse_plan(plan), tree), graph)
+    wanted = with_graph(with_tree_mode(parse_plan(plan), tree), graph)
     async with session.client() as client:
         names = await resolve_names(client, knowledge_bases or [])
         response = await _search_pages(client, names, text, wanted, top_k, explain=explain)
@@ -129,11 +131,12 @@ async def _search_pages(
     return response
 
 
-async def ask(
+async def ask(  # noqa: PLR0913 - an option each
     session: Session,
     text: Annotated[str, typer.Argument(help="Question.")],
     knowledge_bases: OptionalKnowledgeBases = None,
     plan: Plan = "",
+    graph: Graph = "",
     model_free: Annotated[
         bool, typer.Option("--model-free", help="Answer with sentences of the evidence, without a language model.")
     ] = False,
@@ -144,9 +147,10 @@ async def ask(
     ] = "",
 ) -> None:
     """Answer a question from knowledge bases, with citations."""
+    from corpusmesh_app.cli.graph_plans import with_graph
     from corpusmesh_app.cli.plans import parse_plan
 
-    wanted = parse_plan(plan)
+    wanted = with_graph(parse_plan(plan), graph)
     async with session.client() as client:
         names = await resolve_names(client, knowledge_bases or [])
         continued = await _conversation_name(client, conversation, names)

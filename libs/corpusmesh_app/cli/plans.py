@@ -28,11 +28,6 @@ _TREE_MODES = {
     "traversal": pb.TreePlan.MODE_TRAVERSAL,
     "hierarchical": pb.TreePlan.MODE_HIERARCHICAL,
 }
-_GRAPH_MODES = {
-    name.removeprefix("MODE_").lower().replace("_", "-"): number
-    for name, number in pb.GraphPlan.Mode.items()
-    if number != pb.GraphPlan.MODE_UNSPECIFIED
-}
 PLAN_NAMES = (*_PRESETS, *_MODES, *_FUSIONS)
 
 
@@ -87,25 +82,4 @@ def with_tree_mode(plan: pb.RetrievalPlan, mode: str) -> pb.RetrievalPlan:
         raise InvalidArgumentError("PLAN_INVALID", f"a tree is searched {', '.join(_TREE_MODES)}", field="tree")
     if mode:
         plan.tree.mode = _TREE_MODES[mode]
-    return plan
-
-
-def with_graph_mode(plan: pb.RetrievalPlan, mode: str) -> pb.RetrievalPlan:
-    """Say how graphs of entities take part.
-
-    Args:
-        plan: A plan; changed.
-        mode: off, page-rank, local, global, hybrid, mix, naive, knowledge, adjacency, community-local,
-            community-global, drift; "" leaves it to the plan.
-
-    Returns:
-        The plan.
-
-    Raises:
-        InvalidArgumentError: If it is none of these.
-    """
-    if mode and mode not in _GRAPH_MODES:
-        raise InvalidArgumentError("PLAN_INVALID", f"a graph is searched {', '.join(_GRAPH_MODES)}", field="graph")
-    if mode:
-        plan.graph.mode = pb.GraphPlan.Mode.ValueType(_GRAPH_MODES[mode])
     return plan
