@@ -25,7 +25,7 @@ MAX_PLACED_SHARE: Final = 0.3
 """Members that came or went since all communities were found, against members then, above which they are found anew."""
 MAX_MODULARITY_LOSS: Final = 0.1
 """Share of the modularity of the coarsest level that may be lost since then."""
-MAX_LEVELS: Final = 12
+MAX_LEVELS: Final = 8
 """Levels; a community of the last one is not divided."""
 FORMAT: Final = 1
 
@@ -423,9 +423,9 @@ def _communities(levels: Sequence[Labels], keys: NDArray[np.uint64]) -> tuple[Co
 SEED: Final = 5489
 """Of every partition: the same communities on every machine."""
 _MIN_MEMBERS: Final = 2
-_RESOLUTIONS: Final = (1.0, 1.2, 1.5, 2.0)
+_RESOLUTIONS: Final = (1.0, 1.5, 2.0, 3.0)
 """Tried in turn until a community falls into parts; a clique does not."""
-_MAX_PART: Final = 0.8
+_MAX_PART: Final = 0.5
 """Share of a community that its largest part may be before smaller ones are looked for."""
 _MAGIC: Final = b"CMGGROUP"
 _LAYOUT: Final = (

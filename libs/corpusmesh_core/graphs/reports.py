@@ -8,7 +8,7 @@ than they are. Which sentences it holds is decided by what they tell: entities b
 import heapq
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -103,7 +103,7 @@ class ReportInput:
         ranked = _ranked(self.entities)
         names = {entity.key: entity.name for entity in ranked}
         said = [f"{_typed(entity)}: {entity.description}" for entity in ranked if entity.description]
-        said += [_typed(entity) for entity in ranked if not entity.description]
+        said += [_typed(entity) for entity in ranked if not entity.description][:_BARE_NAMES]
         relations = sorted(self.relations, key=lambda item: (-item.weight, item.source, item.target))
         said += [
             f"{names[item.source]} – {names[item.target]}: {item.text}"
@@ -223,10 +223,7 @@ def _written(ranked: Sequence[ReportEntity], chosen: Sequence[ReportSentence]) -
             parts[first].sentences.append(sentence.text)
     told = [part for part in parts.values() if part.sentences]
     others = [entity for entity in ranked[:_KEY_ENTITIES] if not parts[entity.key].sentences]
-    blocks = [
-        "\n".join([_names_line([part.entity]), *(f"- {' '.join(text.split())}" for text in part.sentences)])
-        for part in told
-    ]
+    blocks = ["\n".join([_names_line([part.entity]), *(f"- {text}" for text in part.sentences)]) for part in told]
     return "\n\n".join([*blocks, _names_line(others)] if others else blocks)
 
 
@@ -266,27 +263,27 @@ def _chosen(given: ReportInput, max_tokens: int, count_tokens: Callable[[str], i
     """Choose sentences greedily by what each adds for its tokens; the first is the one that tells most."""
     ranked = _ranked(given.entities)
     names = _Names(ranked)
-    candidates = _candidates(given.sentences, names, ranked)
+    candidates = _candidates(given.sentences, ranked)
     cover = _Cover(ranked, given.relations)
-    costs = [max(count_tokens(sentence.text), 1) + _BULLET_TOKENS for sentence in candidates]
     told = [cover.told_by(names.keys_in(sentence)) for sentence in candidates]
     words = [frozenset(_canonical_text(sentence.text).split()) for sentence in candidates]
-    heap = [
-        (-cover.gain(things) / cost**_COST_POWER, at) for at, (things, cost) in enumerate(zip(told, costs, strict=True))
-    ]
+    costs = [max(count_tokens(sentence.text), 1) + _BULLET_TOKENS for sentence in candidates]
+    worth = [_worth(item.text) / cost**_COST_POWER for item, cost in zip(candidates, costs, strict=True)]
+    heap = [(-cover.gain(told[at]) * worth[at], at) for at in range(len(candidates))]
     heapq.heapify(heap)
+    least = _LEAST * heap[0][0] if heap else 0.0
     chosen: list[int] = []
     left = max_tokens
     while heap:
         value, at = heapq.heappop(heap)
         if costs[at] > left or any(_is_alike(words[at], words[other]) for other in chosen):
             continue
-        now = -cover.gain(told[at]) / costs[at] ** _COST_POWER
+        now = -cover.gain(told[at]) * worth[at]
         if now > value and heap and now > heap[0][0]:
             # What was chosen meanwhile tells some of it: it has to wait.
             heapq.heappush(heap, (now, at))
             continue
-        if now >= 0.0:
+        if now >= least:
             break
         chosen.append(at)
         left -= costs[at]
@@ -294,16 +291,26 @@ def _chosen(given: ReportInput, max_tokens: int, count_tokens: Callable[[str], i
     return [candidates[at] for at in chosen]
 
 
-def _candidates(
-    sentences: Sequence[ReportSentence], names: _Names, ranked: Sequence[ReportEntity]
-) -> list[ReportSentence]:
-    """Sentences without repetitions, those of the highest entities first, at most MAX_SENTENCES."""
+def _worth(text: str) -> float:
+    """How well a sentence stands alone: not one that says "he" of somebody, nor a heading or a piece."""
+    stripped = text.strip()
+    worth = _PIECE_WORTH if stripped[:1].islower() or not _END.search(stripped) else 1.0
+    return worth * _REFERRING_WORTH if _REFERS.match(stripped) else worth
+
+
+def _candidates(sentences: Sequence[ReportSentence], ranked: Sequence[ReportEntity]) -> list[ReportSentence]:
+    """Sentences without repetitions, those kept for the highest entities first, at most MAX_SENTENCES."""
     place = {entity.key: at for at, entity in enumerate(ranked)}
     unique: dict[str, ReportSentence] = {}
     for sentence in sorted(sentences, key=lambda item: (item.version, item.position, item.text, item.keys)):
-        if sentence.text.strip():
-            unique.setdefault(" ".join(sentence.text.split()), sentence)
-    told = [(min((place[key] for key in names.keys_in(item)), default=len(ranked)), item) for item in unique.values()]
+        if text := " ".join(sentence.text.split()):
+            known = unique.get(text)
+            # One sentence may be kept for several entities.
+            keys = tuple(sorted({*sentence.keys, *(known.keys if known else ())}))
+            unique[text] = replace(known or sentence, text=text, keys=keys)
+    told = [
+        (min((place[key] for key in item.keys if key in place), default=len(ranked)), item) for item in unique.values()
+    ]
     told.sort(key=lambda pair: (pair[0], pair[1].version, pair[1].position, pair[1].text))
     return [item for _, item in told[:MAX_SENTENCES]]
 
@@ -348,9 +355,21 @@ def _no_tokens(text: str) -> int:
 
 
 _KEY_ENTITIES: Final = 10
+_BARE_NAMES: Final = 50
+MIN_REPORT_MEMBERS: Final = 3
+"""Members from which on a community has a report: two entities are what their relation already says."""
 _TITLE_ENTITIES: Final = 3
 _BULLET_TOKENS: Final = 2
 _COST_POWER: Final = 0.5
 """Between choosing by what a sentence tells and by that for each token: short ones must not win by being short."""
 _AGAIN: Final = 0.3
+_LEAST: Final = 0.03
+"""A sentence that adds less, against the first one, is not worth reading."""
+_PIECE_WORTH: Final = 0.3
+_REFERRING_WORTH: Final = 0.5
+_END: Final = re.compile(r"[.!?。！？…][\"'”’」』)）]*$")
+_REFERS: Final = re.compile(
+    r"[\"'“‘(（]?(?:(?:He|She|It|They|We|His|Her|Its|Their|Our|This|These|That|Those|There|However|Also)\b"
+    r"|他|她|它|其|该|該|此|这|這|那)"
+)
 _ALIKE: Final = 0.8
