@@ -157,7 +157,9 @@ class Linker:
         versions = np.unique(np.concatenate([np.zeros(0, np.uint32), *(item.document_version for item in segments)]))
         others = versions[~np.isin(versions, self._scope.draft.kept)].tolist()
         purged = np.array(sorted(await self._scope.stores.builds.removed(claim, others)), np.int32)
-        dead = [np.array(list(await self._scope.stores.builds.left_over(claim)), np.int32)]
+        left_over = np.array(list(await self._scope.stores.builds.left_over(claim)), np.int32)
+        # What this run has reserved is no part of the build yet, and what it is made of.
+        dead = [left_over[~np.isin(left_over, self._scope.draft.wanted.ordinals)]]
         dead += [item.document_publisher[np.isin(item.document_version, purged)].astype(np.int32) for item in segments]
         return np.unique(np.concatenate(dead)), purged
 
@@ -229,7 +231,7 @@ class Linker:
 
     async def _old_index(self) -> NameIndex | None:
         scope = self._scope
-        if self._before.ledger.linking != linking_of(scope.graph, self._session.fingerprint):
+        if self._before.ledger.linking != linking_of(scope.graph, scope.model):
             return None
         packed = await scope.find(self._before_artefact(NAMES)) if self._before_artefact(NAMES) else None
         if packed is None:
