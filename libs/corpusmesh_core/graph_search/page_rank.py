@@ -1,0 +1,357 @@
+"""The default search over a graph: question and hits name entities, and a walk from these leads to further passages.
+
+No language model takes part, at any time. What is walked from are *entities of the question*, *facts* (entities that
+the best hits name, each weighted by how much its sentence bears on the question) and the *passages* that the search has
+found. Three things speak for a passage, and the strongest counts:
+
+* an entity of the question or of a hit leads to it: to the passage that is about the entity first, to those that only
+  mention it the less the more of them there are;
+* its document's title is what the question or a hit names, as in `corpusmesh_core.ranking.hops`;
+* the walk (personalised PageRank over passages, entities and relations) spends its time there.
+
+What keeps questions of one hop as they are: a passage that a hit names stays behind that hit, a hit leads on as far as
+it fits the question itself, and a name that many passages bear says little of each.
+
+How a stage uses it (nothing here reads or waits)::
+
+    search = GraphSearch(question, outcome.terms, weights, view, options)
+    for _ in range(MAX_ROUNDS):
+        wanted = search.wanted(ranked)             # ids of chunk records, at most MAX_WANTED; () ends it
+        if not wanted:
+            break
+        further = await recall(record_ids=wanted)  # scored against the question as all candidates are
+        ranked = merge_ranked(ranked, further)
+    outcome.ranked = search.ranked(ranked)
+
+`weights` are those that `HopStage` uses (inverse document frequency by fine term of the question). `options` come from
+the plan: `GraphOptions(damping=plan.graph.damping, passage_weight=plan.graph.passage_weight)`. The stage stands where
+`hops` does and replaces it where a graph is there: titles are followed here as well. Records that the index does not
+return (hidden, deleted since) are simply missing from `ranked`.
+
+Settings were fixed on the development sets, even questions; docs/evaluation.md has the odd ones too.
+
+References:
+    Gutiérrez et al.: HippoRAG, NeurIPS 2024; From RAG to Memory (HippoRAG 2), ICML 2025: facts and passages as seeds.
+    Haveliwala: Topic-Sensitive PageRank, WWW 2002.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from corpusmesh_core.graph_search.linking import SUBJECT_WEIGHT, Link, Question, passage_links, question_links
+from corpusmesh_core.graphs.view import UNKNOWN, GraphView
+from corpusmesh_core.graphs.walking import personalized_page_rank
+from corpusmesh_core.ranking.hops import HopOptions, follow_names, naming_texts
+from corpusmesh_core.ranking.scoring import BELOW_THRESHOLD, RankedCandidate, in_order
+from corpusmesh_core.records import RecordKind
+from corpusmesh_core.text import QueryTerms
+
+MAX_ROUNDS: Final = 2
+"""Rounds of further passages: the second one only where the first has brought a passage that leads on."""
+MAX_WANTED: Final = 64
+"""Most passages of a round."""
+_WALKED: Final = 24
+"""Of the passages of the first round, those that the walk chooses."""
+_MAX_MENTIONS: Final = 200
+"""Passages that mention an entity, from which on it leads to those alone that are about it."""
+_STEP: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """How much a graph counts.
+
+    Attributes:
+        damping: Probability of walking on rather than starting anew.
+        passage_weight: Share of what the walk starts from that is passages, 0 to 1.
+        gain: Most that being led to adds to a similarity.
+        walk_gain: Most that the walk adds.
+        source_count: Hits that lead on.
+        bearing_share: Share of the gain that depends on how the sentence bears on the question, 0 to 1.
+        mention_share: What a lone mention counts against being what a passage is about.
+        question_mention_share: The same for entities of the question that a passage is about: those that mention them
+            are found by their words already.
+    """
+
+    damping: float = 0.5
+    passage_weight: float = 0.05
+    gain: float = 0.4
+    walk_gain: float = 0.2
+    source_count: int = 5
+    bearing_share: float = 0.6
+    mention_share: float = 0.5
+    question_mention_share: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class _Lead:
+    """What an entity leads to.
+
+    Attributes:
+        entity: The entity.
+        source: Record that names it; "" for the question.
+        strength: How much it counts, 0 to 1.
+        about: Passages that are about it.
+        mentioning: Passages that mention it.
+        mention_strength: What one of these counts.
+    """
+
+    entity: int
+    source: str
+    strength: float
+    about: tuple[int, ...]
+    mentioning: tuple[int, ...]
+    mention_strength: float
+
+
+@dataclass(slots=True)
+class _State:
+    """Scores while they are lifted.
+
+    Attributes:
+        items: Candidates by record id.
+        base: What the search says of each.
+        scores: What they have been lifted to.
+        via: Records that have lifted them.
+        leads: What leads to passages, in order.
+        sources: Hits that lead on, best first.
+    """
+
+    items: dict[str, RankedCandidate]
+    base: dict[str, float]
+    scores: dict[str, float]
+    via: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    leads: list[_Lead] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+
+
+class GraphSearch:
+    """Searches the graph for one question."""
+
+    def __init__(
+        self,
+        question: str,
+        terms: QueryTerms,
+        weights: Mapping[str, float],
+        view: GraphView,
+        options: GraphOptions | None = None,
+    ) -> None:
+        """Create the search.
+
+        Args:
+            question: The question.
+            terms: Its terms.
+            weights: Weight of each fine term by rarity.
+            view: The graph of the caller.
+            options: Settings; None for the measured ones.
+        """
+        self._question = question
+        self._terms = terms
+        self._weights = weights
+        self._asked = Question.of(terms, weights)
+        self._view = view
+        self._options = options or GraphOptions()
+        self._links: dict[str, tuple[Link, ...]] = {"": question_links(question, view)}
+        self._requested: set[str] = set()
+
+    @property
+    def named_count(self) -> int:
+        """Entities that the question names."""
+        return len(self._links[""])
+
+    def wanted(self, ranked: Sequence[RankedCandidate]) -> tuple[str, ...]:
+        """Say which passages should be scored that are no candidates yet.
+
+        Args:
+            ranked: All candidates so far, best first.
+
+        Returns:
+            Ids of chunk records, the most promising first, at most MAX_WANTED, none that was given before; () where
+            nothing more is to be had.
+        """
+        state = self._lifted(ranked)
+        promise: dict[int, float] = {}
+        for lead in state.leads:
+            for passage in lead.about:
+                promise[passage] = max(promise.get(passage, 0.0), lead.strength / len(lead.about))
+            for passage in lead.mentioning:
+                promise[passage] = max(promise.get(passage, 0.0), lead.mention_strength)
+        best = sorted(promise, key=lambda passage: (-promise[passage], passage))[:MAX_WANTED]
+        if not self._requested and best:
+            walked = self._walk(state)
+            best = [*best[: MAX_WANTED - _WALKED], *(passage for passage, _ in walked[:_WALKED])]
+        held = {part for item in ranked for part in (item.candidate.record.record_id, *item.merged_record_ids)}
+        ids = dict.fromkeys(self._view.passage_record_id(passage) for passage in best)
+        fresh = tuple(record_id for record_id in ids if record_id not in held and record_id not in self._requested)
+        self._requested.update(fresh)
+        return fresh
+
+    def ranked(self, ranked: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
+        """Order candidates by what search and graph say of them.
+
+        Args:
+            ranked: All candidates: those of the search and those that were asked for, all scored against the question.
+
+        Returns:
+            The same candidates, best first. One that a hit leads to comes to stand behind that hit; hits that led to a
+            candidate are in its `via_record_ids`.
+        """
+        state = self._lifted(ranked)
+        if not state.leads:
+            return in_order(ranked)
+        self._follow_walk(state)
+        scale = _scale(ranked)
+        lifted = {record_id: self._made(state, record_id, scale) for record_id in state.items}
+        options = HopOptions(gain=self._options.gain)
+        texts = naming_texts(self._question, [item for item in ranked if item.is_kept], options=options)
+        followed = follow_names(texts, ranked, self._terms, self._weights, options=options)
+        return in_order([_better(item, lifted.get(item.candidate.record.record_id, item)) for item in followed])
+
+    def _lifted(self, ranked: Sequence[RankedCandidate]) -> _State:
+        """Lift what the question leads to, then what the best hits lead to."""
+        items = {item.candidate.record.record_id: item for item in ranked}
+        base = {record_id: item.similarity for record_id, item in items.items()}
+        state = _State(items, base, dict(base))
+        self._apply(state, [self._lead(link, "", 1.0, UNKNOWN) for link in self._links[""]])
+        for count in (self._options.source_count, 2 * self._options.source_count):
+            new = [record_id for record_id in self._sources(state, count) if record_id not in state.sources]
+            top = max(state.scores.values(), default=0.0)
+            leads: list[_Lead] = []
+            for record_id in new:
+                strength = state.scores[record_id] / top if top > 0.0 else 0.0
+                leads.extend(self._leads_of(state.items[record_id], strength))
+            state.sources.extend(new)
+            self._apply(state, leads)
+        return state
+
+    def _sources(self, state: _State, count: int) -> list[str]:
+        """Choose the hits that lead on: chunks that are kept, or that the question has led to."""
+        possible = [
+            record_id
+            for record_id, item in state.items.items()
+            if item.candidate.record.kind is RecordKind.CHUNK
+            and (item.is_kept or state.scores[record_id] > state.base[record_id])
+        ]
+        return sorted(possible, key=lambda record_id: -state.scores[record_id])[:count]
+
+    def _leads_of(self, item: RankedCandidate, strength: float) -> list[_Lead]:
+        record = item.candidate.record
+        passage = int(self._view.find_passages([record.record_id])[0])
+        links = self._links.get(record.record_id)
+        if links is None:
+            links = passage_links(record.text, record.title, passage, self._asked, self._view)
+            self._links[record.record_id] = links
+        share = self._options.bearing_share
+        return [
+            self._lead(link, record.record_id, strength * (1.0 - share * (1.0 - link.bearing)), passage)
+            for link in links
+        ]
+
+    def _lead(self, link: Link, source: str, strength: float, own: int) -> _Lead:
+        mentions = self._view.mentions
+        span = slice(int(mentions.indptr[link.entity]), int(mentions.indptr[link.entity + 1]))
+        passages, weights = mentions.indices[span], mentions.data[span]
+        is_about = weights >= SUBJECT_WEIGHT
+        about = tuple(place for place in passages[is_about].tolist() if place != own)
+        options, count = self._options, len(passages)
+        share = options.question_mention_share if about and not source else options.mention_share
+        mentioning = passages[~is_about].tolist() if count <= _MAX_MENTIONS else []
+        return _Lead(
+            link.entity,
+            source,
+            strength,
+            about,
+            tuple(place for place in mentioning if place != own),
+            strength * share / max(1, count) ** 0.5,
+        )
+
+    def _apply(self, state: _State, leads: Iterable[_Lead]) -> None:
+        """Lift what is led to; of passages about one entity the one that fits the question best."""
+        limits = dict(state.scores)
+        for lead in leads:
+            state.leads.append(lead)
+            about = [record_id for record_id in self._held(state, lead.about) if record_id != lead.source]
+            if about:
+                best = max(about, key=lambda record_id: state.base[record_id])
+                self._lift(state, best, lead.strength / len(lead.about), lead.source, limits)
+            for record_id in self._held(state, lead.mentioning):
+                if record_id != lead.source:
+                    self._lift(state, record_id, lead.mention_strength, lead.source, limits)
+
+    def _held(self, state: _State, passages: Iterable[int]) -> list[str]:
+        names = (self._view.passage_record_id(passage) for passage in passages)
+        return [name for name in names if name in state.items]
+
+    def _lift(self, state: _State, record_id: str, strength: float, source: str, limits: Mapping[str, float]) -> None:
+        score = state.base[record_id] + self._options.gain * strength
+        if source:
+            # The step keeps the order among those that are held back.
+            score = min(score, limits[source] - _STEP * (2.0 - min(1.0, score)))
+        if score > state.scores[record_id]:
+            state.scores[record_id] = score
+            state.via[record_id] = (source,) if source else ()
+
+    def _walk(self, state: _State) -> list[tuple[int, float]]:
+        """Walk from entities, facts and passages; returns passages with their share of the best one's time."""
+        entities: dict[int, float] = {}
+        for lead in state.leads:
+            weight = lead.strength / max(1, len(lead.about) + len(lead.mentioning)) ** 0.5
+            entities[lead.entity] = max(weight, entities.get(lead.entity, 0.0))
+        ids = list(state.items)
+        places = self._view.find_passages(ids).tolist()
+        passages = {
+            place: max(0.0, state.scores[record_id])
+            for record_id, place in zip(ids, places, strict=True)
+            if place != UNKNOWN
+        }
+        share = self._options.passage_weight
+        walk = personalized_page_rank(
+            self._view, _shares(entities, 1.0 - share), _shares(passages, share), self._options.damping
+        )
+        order = np.argsort(-walk.passages, kind="stable")[:MAX_WANTED]
+        best = float(walk.passages[order[0]]) if len(order) else 0.0
+        if best <= 0.0:
+            return []
+        return [(int(place), float(walk.passages[place]) / best) for place in order]
+
+    def _follow_walk(self, state: _State) -> None:
+        for passage, share in self._walk(state):
+            record_id = self._view.passage_record_id(passage)
+            if record_id in state.items:
+                score = state.base[record_id] + self._options.walk_gain * share**0.5
+                state.scores[record_id] = max(score, state.scores[record_id])
+
+    def _made(self, state: _State, record_id: str, scale: float) -> RankedCandidate:
+        item = state.items[record_id]
+        old, gain = item.explanation, state.scores[record_id] - state.base[record_id]
+        if gain <= 0.0:
+            return item
+        explanation = replace(
+            old,
+            similarity=old.similarity + gain,
+            order_score=old.order_score + gain * scale,
+            dropped_because="" if old.dropped_because == BELOW_THRESHOLD else old.dropped_because,
+        )
+        via = dict.fromkeys((*item.via_record_ids, *state.via.get(record_id, ())))
+        return replace(item, explanation=explanation, via_record_ids=tuple(via))
+
+
+def _shares(weights: Mapping[int, float], whole: float) -> dict[int, float]:
+    total = sum(weights.values())
+    return {place: whole * weight / total for place, weight in weights.items() if weight > 0.0} if total > 0.0 else {}
+
+
+def _scale(ranked: Sequence[RankedCandidate]) -> float:
+    """Say how much the order score grows with the similarity: 1 where the one is the other."""
+    similarities = [item.similarity for item in ranked]
+    orders = [item.explanation.order_score for item in ranked]
+    width = max(similarities, default=0.0) - min(similarities, default=0.0)
+    return (max(orders) - min(orders)) / width if width > 0.0 else 1.0
+
+
+def _better(first: RankedCandidate, second: RankedCandidate) -> RankedCandidate:
+    best = second if second.explanation.order_score > first.explanation.order_score else first
+    return replace(best, via_record_ids=tuple(dict.fromkeys((*first.via_record_ids, *second.via_record_ids))))
