@@ -1,7 +1,9 @@
 """Graphs by a language model over the real client of its service: whatever that does, a build goes on."""
 
 import asyncio
+import time
 
+import numpy as np
 import pytest
 
 from corpusmesh_core.errors import UnavailableError
@@ -20,6 +22,7 @@ from tests.support.stub_chat import (
     Never,
     Refuse,
     Say,
+    StubChat,
 )
 from tests.support.tree_summaries import MemoryUsage
 
@@ -32,6 +35,13 @@ COMMUNITY = community_of(
     ("Karl Lund", "person", "Karl Lund improved Mark1."),
 )
 FRAGMENTS = ("The Harland Works built Mark1 in 1801.", "The Harland Works belonged to Karl Lund.")
+
+
+def wait_for(stub: StubChat, count: int) -> None:
+    """Wait until the stub was asked so many times."""
+    deadline = time.monotonic() + 10.0
+    while len(stub.requests) < count and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 async def extract(session: GraphSession, count: int = 2, *, number: int = 0, seconds: float = 30.0) -> Extracted:
@@ -243,6 +253,43 @@ async def test_no_method_asks_a_model_unless_it_is_told_to() -> None:
         assert await extract(desk.open(methods=(GraphMethod.NER, GraphMethod.TRIPLES))) == Extracted(Subgraph())
         assert not stub.requests
     assert desk.bill == GraphBill()
+
+
+async def test_a_build_that_is_stopped_leaves_the_places_free_and_its_calls_accounted_for() -> None:
+    with GraphStub([Never(), WELL]) as stub:
+        desk = GraphDesk(stub, ONE_AT_A_TIME)
+        task = asyncio.create_task(extract(desk.open()))
+        await asyncio.to_thread(wait_for, stub, 1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        found = await extract(desk.open(), number=1)
+    assert found.missing == ()
+    assert desk.usage.tokens == desk.bill.input_token_count + desk.bill.output_token_count
+    assert desk.usage.calls == desk.bill.model_call_count == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_a_service_does_by_turns_every_chunk_is_read_or_named(seed: int) -> None:
+    bad: list[Behaviour] = [
+        Refuse(503), Refuse(429), Refuse(400), BreakOff("entity | Anna"), CutJson("{"), ErrorInStream("x"), Say("No."),
+        Say("entity | Zork | x | y.\nEND"), Say('{"entities":[{"name":"Karl Lund"},{"na', 3), WELL, WELL, WELL, WELL,
+    ]  # fmt: skip
+    rng = np.random.default_rng(seed)
+    with GraphStub([bad[place] for place in rng.integers(0, len(bad), 200)]) as stub:
+        service = GraphServiceSettings(model_calls_in_flight=4, model_rest_seconds=0.0, model_call_timeout_seconds=5.0)
+        desk = GraphDesk(stub, service)
+        session = desk.open(extraction_tokens=SMALL, max_errors=2, gleanings=1, max_model_calls=120)
+        found = await asyncio.gather(*(extract(session, 20, number=number) for number in range(30)))
+        asked = len(stub.requests)
+    for one in found:
+        read = {mention.position for entity in one.subgraph.entities for mention in entity.mentions}
+        assert read.isdisjoint(one.missing)
+        assert one.missing or one.left_reason or read
+    assert asked == desk.bill.model_call_count <= 120
+    assert desk.usage.tokens == desk.bill.input_token_count + desk.bill.output_token_count
+    assert 0 < desk.bill.failed_call_count < asked
+    assert desk.bill.stepped_down_reason in ("GRAPH_BUDGET_SPENT", "MODEL_UNREACHABLE")
 
 
 async def test_time_that_is_over_leaves_the_rest_out() -> None:

@@ -180,6 +180,11 @@ def test_json_is_read_in_whatever_form_it_comes(answer: str) -> None:
     assert read_graph(answer, types=TYPES) == WHOLE
 
 
+def test_a_text_in_json_that_looks_like_a_record_is_none() -> None:
+    answer = json.dumps({"entities": [{"name": "Ada", "description": "She wrote (entity | Nobody | person | x)."}]})
+    assert read_graph(answer) == ReadGraph((ReadEntity("Ada", "", "She wrote (entity | Nobody | person | x)."),))
+
+
 @pytest.mark.parametrize(
     ("value", "relation"),
     [

@@ -7,6 +7,7 @@ What cannot be read is left out and never guessed. Everything read is data: `gro
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from corpusmesh_core.enrichment.answers import read_json_answer
@@ -52,17 +53,15 @@ def read_graph(answer: str, *, types: Sequence[str] = ()) -> ReadGraph | None:
         What it holds; nothing in it where the model says that there is nothing; None for an answer that is neither.
     """
     said = _CODE_FENCE.sub("", without_thoughts(answer[:_MAX_ANSWER_CHARACTERS]))
-    found = _read_tuples(said, frozenset(name.casefold() for name in types))
-    if not found.is_empty:
-        return found
-    value = read_json_answer(said)
-    if value is not None:
-        found = read_json_graph(value)
-        if not found.is_empty or is_empty_graph(value):
+    tuples = partial(_read_tuples, types=frozenset(name.casefold() for name in types))
+    is_nothing = _END.search(said) is not None or _is_empty_json(said)
+    # A text within JSON may look like a record, and the other way round.
+    for read in (_read_json, tuples) if said.startswith(("{", "[")) else (tuples, _read_json):
+        found = read(said)
+        if found is not None and not found.is_empty:
             return found
-    if _END.search(said) or _is_empty_json(said):
-        return ReadGraph()
-    return None
+        is_nothing = is_nothing or found is not None
+    return ReadGraph() if is_nothing else None
 
 
 def without_thoughts(answer: str) -> str:
@@ -93,7 +92,15 @@ def without_thoughts(answer: str) -> str:
     return "".join(parts).strip()
 
 
-def _read_tuples(said: str, types: frozenset[str]) -> ReadGraph:
+def _read_json(said: str) -> ReadGraph | None:
+    """Read JSON; None where it neither holds anything nor says that there is nothing."""
+    value = read_json_answer(said)
+    found = read_json_graph(value)
+    return None if found.is_empty and not is_empty_graph(value) else found
+
+
+def _read_tuples(said: str, types: frozenset[str]) -> ReadGraph | None:
+    """Read records; None where there is none."""
     entities: list[ReadEntity] = []
     relations: list[ReadRelation] = []
     for tag, fields in _records(said):
@@ -105,7 +112,7 @@ def _read_tuples(said: str, types: frozenset[str]) -> ReadGraph:
             entity = entity_of_fields(fields, types)
             if entity is not None and len(entities) < MAX_RECORDS:
                 entities.append(entity)
-    return ReadGraph(tuple(entities), tuple(relations))
+    return ReadGraph(tuple(entities), tuple(relations)) if entities or relations else None
 
 
 def _records(said: str) -> Iterator[tuple[str, list[str]]]:
