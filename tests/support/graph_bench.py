@@ -101,7 +101,8 @@ class CountingEmbedder:
     async def embed(
         self, texts: Sequence[str], *, role: EmbedRole, lane: EmbedLane, deadline_seconds: float
     ) -> EmbedResult:
-        assert (role, lane, deadline_seconds > 0) == (EmbedRole.QUERY, EmbedLane.INTERACTIVE, True)
+        assert role in (EmbedRole.QUERY, EmbedRole.PASSAGE)
+        assert (lane, deadline_seconds > 0) == (EmbedLane.INTERACTIVE, True)
         self.calls.append(list(texts))
         return EmbedResult(np.tile(np.array([[1.0, 0.0]], dtype=np.float32), (len(texts), 1)), len(texts))
 

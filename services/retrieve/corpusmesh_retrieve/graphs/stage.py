@@ -8,6 +8,9 @@ from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.reranking import PassageReranker
 from corpusmesh_core.query import GraphMode
 from corpusmesh_retrieve.graphs.adjacency import Adjacency
+from corpusmesh_retrieve.graphs.community_global import CommunityGlobal
+from corpusmesh_retrieve.graphs.community_local import CommunityLocal
+from corpusmesh_retrieve.graphs.drift import Drift
 from corpusmesh_retrieve.graphs.frame import GraphFrame
 from corpusmesh_retrieve.graphs.knowledge import Knowledge
 from corpusmesh_retrieve.graphs.levels import Levels, naive
@@ -58,6 +61,9 @@ def modes_of(recaller: Recaller, reranker: PassageReranker) -> dict[GraphMode, M
         **dict.fromkeys(LEVELS, levels),
         GraphMode.KNOWLEDGE: Knowledge(),
         GraphMode.ADJACENCY: Adjacency(passages, reranker),
+        GraphMode.COMMUNITY_LOCAL: CommunityLocal(passages),
+        GraphMode.COMMUNITY_GLOBAL: CommunityGlobal(),
+        GraphMode.DRIFT: Drift(passages, recaller),
     }
 
 
@@ -109,6 +115,12 @@ class GraphTableStage:
     async def run(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
         """Put them first; see `Stage`."""
         del call
-        others = tuple(item for item in outcome.ranked if not is_table(item.candidate.record))
+        # A report that is put first may have been found by itself too.
+        first = {item.candidate.record.record_id for item in outcome.graph_tables}
+        others = tuple(
+            item
+            for item in outcome.ranked
+            if not is_table(item.candidate.record) and item.candidate.record.record_id not in first
+        )
         outcome.ranked = (*outcome.graph_tables, *others)
         return StageResult(detail=f"{len(outcome.graph_tables)} put first")
