@@ -225,6 +225,16 @@ def test_small_questions_to_a_view_are_answered() -> None:
     assert (relation_record(view, 2),) == view.relation_records(2)
 
 
+def test_of_many_documents_that_name_something_the_nearest_to_the_question_speaks() -> None:
+    view = GraphShelf().view_of(Visibility.of("s", range(60), 60))
+    johann = _place(view, "Johann Bernoulli")
+    assert entity_record(view, johann) == view.entity_records(johann)[0]
+    assert entity_record(view, johann, (9, 2, 1)).startswith("52-entity-")
+    assert entity_record(view, johann, (4,)) == view.entity_records(johann)[0]
+    daniel = _between(view, "Daniel Bernoulli", "Johann Bernoulli")
+    assert relation_record(view, daniel, (1, 2)) == view.relation_records(daniel)[0]
+
+
 def test_relations_beside_entities_come_by_degree_then_strength() -> None:
     view = _graph([("A", "B"), ("A", "C"), ("B", "D"), ("B", "E")], weights=(1.0, 5.0, 2.0, 1.0))
     found = relations_beside([view], [Found(0, _place(view, "A"), 0.7)], 10)

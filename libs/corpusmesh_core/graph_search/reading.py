@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusmesh_core.graphs.keys import canonical_name, entity_key
 from corpusmesh_core.graphs.records import entity_record_id, relation_record_id
@@ -126,36 +127,49 @@ def named_entities(view: GraphView, names: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def entity_record(view: GraphView, entity: int) -> str:
+def entity_record(view: GraphView, entity: int, near: Sequence[int] = ()) -> str:
     """Name one record of an entity, at the cost of one however many documents name it.
 
     Args:
         view: The graph.
         entity: Its place.
+        near: Versions of documents, those that the question is nearest to first.
 
     Returns:
-        The first of `GraphView.entity_records`.
+        What the first of those says of it that names it; else the first of `GraphView.entity_records`.
     """
     graph = view.graph
-    first = int(graph.fragment_offsets[entity])
-    publisher = int(graph.document_publisher[graph.fragment_document[first]])
-    return entity_record_id(publisher, int(graph.fragment_key[first]))
+    start, end = (int(place) for place in graph.fragment_offsets[entity : entity + 2])
+    chosen = _nearest(view, graph.fragment_document[start:end], near) + start
+    publisher = int(graph.document_publisher[graph.fragment_document[chosen]])
+    return entity_record_id(publisher, int(graph.fragment_key[chosen]))
 
 
-def relation_record(view: GraphView, relation: int) -> str:
+def relation_record(view: GraphView, relation: int, near: Sequence[int] = ()) -> str:
     """Name one record of a relation, likewise.
 
     Args:
         view: The graph.
         relation: Its place.
+        near: Versions of documents, those that the question is nearest to first.
 
     Returns:
-        The first of `GraphView.relation_records`.
+        What the first of those says of it that tells of it; else the first of `GraphView.relation_records`.
     """
     graph = view.graph
-    first = int(graph.relation_fragment_offsets[relation])
-    publisher = int(graph.document_publisher[graph.relation_fragment_document[first]])
-    return relation_record_id(publisher, *(int(end) for end in graph.relation_fragment_ends[first]))
+    start, end = (int(place) for place in graph.relation_fragment_offsets[relation : relation + 2])
+    chosen = _nearest(view, graph.relation_fragment_document[start:end], near) + start
+    publisher = int(graph.document_publisher[graph.relation_fragment_document[chosen]])
+    return relation_record_id(publisher, *(int(key) for key in graph.relation_fragment_ends[chosen]))
+
+
+def _nearest(view: GraphView, documents: NDArray[np.integer], near: Sequence[int]) -> int:
+    if len(documents) < 2 or not near:
+        return 0
+    versions = view.graph.document_version[documents]
+    places = np.flatnonzero(np.isin(versions, np.array(near, np.int64)))
+    rank = {version: place for place, version in reversed(list(enumerate(near)))}
+    return min(places.tolist(), key=lambda place: rank[int(versions[place])], default=0)
 
 
 def found_entities(view: GraphView, keys: Sequence[int]) -> list[int]:

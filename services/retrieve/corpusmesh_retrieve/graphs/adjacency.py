@@ -112,6 +112,7 @@ class Adjacency:
         hops: dict[tuple[int, int], int] = {}
         given: dict[str, list[str]] = {}
         known = {item.identity for item in seeds}
+        near = frame.near
         evicted = 0
         for number, graph in enumerate(frame.graphs):
             expansion = expand(
@@ -125,7 +126,7 @@ class Adjacency:
             for relation, hop in zip(expansion.relations.tolist(), expansion.hops.tolist(), strict=True):
                 hops[number, relation] = hop
                 if (number, relation) not in known:
-                    given.setdefault(graph.knowledge_base_id, []).append(relation_record(graph.view, relation))
+                    given.setdefault(graph.knowledge_base_id, []).append(relation_record(graph.view, relation, near))
         further: tuple[Found, ...] = ()
         if given:
             has_vectors = any(graph.has_vectors_of(RELATION_KINDS[0]) for graph in frame.graphs)

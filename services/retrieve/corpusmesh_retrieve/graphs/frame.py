@@ -27,6 +27,8 @@ RELATION_KINDS: Final = (RecordKind.RELATION, RecordKind.DESCRIPTION)
 """Where many documents speak of one thing, a language model may have made one description of what they say."""
 REPORT_KINDS: Final = (RecordKind.COMMUNITY_REPORT,)
 _TEXT_KINDS: Final = (RecordKind.ENTITY, RecordKind.RELATION)
+_NEAR: Final = 20
+"""Passages of the search whose documents speak first of an entity that many documents name."""
 _SHARE_OF_DEADLINE: Final = 0.5
 _MAX_SECONDS: Final = 5.0
 Vector = NDArray[np.float32]
@@ -85,6 +87,12 @@ class GraphFrame:
     def spaces(self) -> tuple[SpaceView, ...]:
         """The spaces that the graphs are in, each once."""
         return tuple({graph.space.space_id: graph.space for graph in self.graphs}.values())
+
+    @property
+    def near(self) -> tuple[int, ...]:
+        """Versions of the documents that the best passages are of, the best first: what these say is to the point."""
+        best = (item.candidate.record for item in self.outcome.kept[:_NEAR])
+        return tuple(dict.fromkeys(record.publisher for record in best if record.kind is RecordKind.CHUNK))
 
     def note(self, text: str) -> None:
         """Tell the caller something, once.
@@ -253,15 +261,16 @@ class GraphFrame:
         Raises:
             UnavailableError: If the index does not answer.
         """
+        near = self.near
         wanted: dict[str, list[str]] = {}
         for item in entities:
             if item.identity not in self.entity_records:
                 graph = self.graphs[item.graph]
-                wanted.setdefault(graph.space.space_id, []).append(entity_record(graph.view, item.place))
+                wanted.setdefault(graph.space.space_id, []).append(entity_record(graph.view, item.place, near))
         for item in relations:
             if item.identity not in self.relation_records:
                 graph = self.graphs[item.graph]
-                wanted.setdefault(graph.space.space_id, []).append(relation_record(graph.view, item.place))
+                wanted.setdefault(graph.space.space_id, []).append(relation_record(graph.view, item.place, near))
         read = await asyncio.gather(
             *(self._fetch(space, wanted[space.space_id]) for space in self.spaces if wanted.get(space.space_id))
         )
