@@ -293,10 +293,10 @@ async def test_whatever_a_service_does_by_turns_every_chunk_is_read_or_named(see
 
 
 async def test_time_that_is_over_leaves_the_rest_out() -> None:
-    with GraphStub([Say("END", 1, pause_seconds=0.3)]) as stub:
+    with GraphStub([Say("END", 1, pause_seconds=0.1)]) as stub:
         desk = GraphDesk(stub, ONE_AT_A_TIME)
         session = desk.open(extraction_tokens=SMALL)
-        found = await extract(session, 60, seconds=2.5)
+        found = await extract(session, 60, seconds=1.5)
         again = await extract(session, 2, number=1, seconds=30)
     assert 0 < len(found.missing) < 60
     assert found.left_reason == "GRAPH_TIME_SPENT"
