@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from corpusmesh_adapters.communities import LeidenFinder
 from corpusmesh_adapters.postgres import OutboxRelay, PostgresCompletionCache, PostgresTaskQueue, PostgresTaskSweeper
 from corpusmesh_app.backends import chat_model
 from corpusmesh_app.settings import MeshSettings
@@ -169,7 +170,7 @@ async def run_graph_worker(
     """
     section = settings.graph
     queue = PostgresTaskQueue(adapters.database, _policy(settings))
-    handlers = graph_stages(section, stores, tools)
+    handlers = graph_stages(section, stores, tools, LeidenFinder())
     worker = Worker(f"{socket.gethostname()}-{os.getpid()}-graphs", handlers, queue, adapters.broker, section.worker)
     scheduler = BuildScheduler(
         stores.builds,

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from pyroaring import BitMap
 
+from corpusmesh_adapters.communities import LeidenFinder
 from corpusmesh_core.artefacts import CHUNKS, pack_chunks
 from corpusmesh_core.documents import Chunk
 from corpusmesh_core.graphs.corrections import Correction
@@ -203,7 +204,9 @@ class GraphTask:
         )
         stores = world.stores(fuse)
         models = GraphModels(None, None, cast(Any, None), WordCounter(), settings)
-        tools = BuildTools(models=models, shelf=SegmentShelf(stores.objects, max_bytes=1 << 20))
+        tools = BuildTools(
+            models=models, shelf=SegmentShelf(stores.objects, max_bytes=1 << 20), communities=LeidenFinder()
+        )
         return await GraphBuilder(
             settings, stores, tools, TaskContext(claim, 600.0), world.builds.row, world.graph
         ).work()

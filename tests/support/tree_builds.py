@@ -1,7 +1,7 @@
 """Builds of a knowledge base's tree over stores in memory; what one changes may be the last thing that it does."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -13,8 +13,8 @@ from corpusmesh_core.artefacts import CHUNKS, VECTORS, VectorSet, embedded_texts
 from corpusmesh_core.artefacts.skeletons import unpack_skeleton
 from corpusmesh_core.documents import Chunk
 from corpusmesh_core.orchestration.values import Lane, Stage
-from corpusmesh_core.ports.index import Candidate, Candidates, RecallRequest, RecordSelection
 from corpusmesh_core.ports.builds import BuildRow, BuildState, PublishedState
+from corpusmesh_core.ports.index import Candidate, Candidates, RecallRequest, RecordSelection
 from corpusmesh_core.ports.work import BuildChange, Claim, StageOutcome
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.tenancy import VersionRow
@@ -93,7 +93,7 @@ class RefreshedIndex:
         self.shown: dict[str, dict[str, Any]] = {}
         self.written: dict[str, dict[str, Any]] = {}
 
-    def put(self, records: Sequence[Record]) -> None:
+    def put(self, records: Iterable[Record]) -> None:
         """Take records in, not shown yet."""
         self.written.update((record.record_id, to_source(record)) for record in records)
 

@@ -22,19 +22,42 @@ _DIGESTS: Final = ("fingerprints", "texts")
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """A published report, or a merged description.
+    """A published report.
 
     Attributes:
-        key: Key of the community; of a merged description that of the entity or pair.
+        key: Key of the community.
+        parent: Key of the community above; "" at the top.
         ordinal: Ordinal that publishes it.
         fingerprint: Digest of all that its text depends on.
         sources: Versions that it was made of, ascending.
     """
 
     key: str
+    parent: str
     ordinal: int
     fingerprint: bytes
     sources: NDArray[np.int32]
+
+    def plain(self) -> list[Any]:
+        """Write it as plain values.
+
+        Returns:
+            The values, for `ReportEntry.of_plain`.
+        """
+        return [self.key, self.parent, self.ordinal, self.fingerprint, self.sources.astype("<i4").tobytes()]
+
+    @classmethod
+    def of_plain(cls, values: Sequence[Any]) -> "ReportEntry":
+        """Read what `plain` wrote.
+
+        Args:
+            values: The values.
+
+        Returns:
+            The entry.
+        """
+        key, parent, ordinal, fingerprint, sources = values
+        return cls(key, parent, ordinal, fingerprint, np.frombuffer(sources, "<i4").astype(np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,10 +143,7 @@ def pack_ledger(ledger: Ledger) -> bytes:
         "triples": dict(sorted(ledger.triples.items())),
         "linking": ledger.linking,
         "grouping": ledger.grouping,
-        "reports": [
-            [item.key, item.ordinal, item.fingerprint, item.sources.astype("<i4").tobytes()]
-            for _, item in sorted(ledger.reports.items())
-        ],
+        "reports": [item.plain() for _, item in sorted(ledger.reports.items())],
     }
     values |= {name: getattr(ledger, name).astype("<i4").tobytes() for name in _NUMBERS}
     return pack(values | {name: getattr(ledger, name).tobytes() for name in _DIGESTS})
@@ -153,10 +173,7 @@ def unpack_ledger(packed: bytes) -> Ledger:
             triples=values["triples"],
             linking=values["linking"],
             grouping=values["grouping"],
-            reports={
-                key: ReportEntry(key, ordinal, fingerprint, np.frombuffer(sources, "<i4").astype(np.int32))
-                for key, ordinal, fingerprint, sources in values["reports"]
-            },
+            reports={item.key: item for item in map(ReportEntry.of_plain, values["reports"])},
             **columns,
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -255,9 +255,8 @@ def report_record(
         CHUNKS: " ".join(
             chunk_record_id(Ordinal(version), place) for version, place in report.chunks[:MAX_CITED_CHUNKS]
         ),
+        FALLBACK: report.fallback,
     }
-    if report.fallback:
-        attributes[FALLBACK] = report.fallback
     return Record(
         record_id=derived_record_id(Ordinal(ordinal), RecordKind.COMMUNITY_REPORT, community.key),
         kind=RecordKind.COMMUNITY_REPORT,
@@ -268,7 +267,7 @@ def report_record(
         title=report.title,
         token_count=estimate_tokens(report.text),
         vector=vector,
-        attributes=attributes,
+        attributes={name: value for name, value in attributes.items() if value},
         links=tuple(key_text(member) for member in community.members[:MAX_LINKED_MEMBERS]),
         layer=community.level + 1,
     )

@@ -9,6 +9,7 @@ from corpusmesh.graph.v1 import graph_input_service_pb2, graph_service_pb2
 from corpusmesh.graph.v1.graph_input_service_pb2_grpc import add_GraphInputServiceServicer_to_server
 from corpusmesh.graph.v1.graph_service_pb2_grpc import add_GraphServiceServicer_to_server
 from corpusmesh_core.orchestration.values import Stage
+from corpusmesh_core.ports.communities import CommunityFinder
 from corpusmesh_graph.building.shelf import SegmentShelf
 from corpusmesh_graph.building.tools import BuildTools
 from corpusmesh_graph.config import GraphServiceSettings
@@ -65,7 +66,7 @@ class GraphService(GuardedService):
 
 
 def graph_stages(
-    settings: GraphServiceSettings, stores: GraphStores, tools: GraphTools
+    settings: GraphServiceSettings, stores: GraphStores, tools: GraphTools, finder: CommunityFinder
 ) -> Mapping[Stage, StageHandler]:
     """Make the handlers of every stage that the graph worker does.
 
@@ -73,6 +74,7 @@ def graph_stages(
         settings: The service's settings.
         stores: What the stages stand on.
         tools: What they work with.
+        finder: Finds communities.
 
     Returns:
         A handler for every stage.
@@ -80,6 +82,7 @@ def graph_stages(
     build_tools = BuildTools(
         models=GraphModels(tools.chat, stores.cache, stores.usage, tools.counter, settings),
         shelf=SegmentShelf(stores.objects, max_bytes=settings.segment_cache_bytes),
+        communities=finder,
     )
     return {
         Stage.BUILD_GRAPH: BuildGraphStage(settings, stores, build_tools),

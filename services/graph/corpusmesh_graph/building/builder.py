@@ -69,7 +69,15 @@ class GraphBuilder:
         """
         self._tools = tools
         self._scope = BuildScope(
-            settings, stores, context, build, graph, GraphBill(), GraphDraft("", 0, b""), monotonic()
+            settings,
+            stores,
+            context,
+            build,
+            graph,
+            tools.models.model,
+            GraphBill(),
+            GraphDraft("", 0, b""),
+            monotonic(),
         )
 
     async def work(self) -> StageOutcome:
@@ -137,7 +145,7 @@ class GraphBuilder:
             draft.phase = Phase.RESOLVE
         while True:
             linker = Linker(self._scope, self._session, self._before, self._tools.shelf)
-            reporter = Reporter(self._scope, self._session, self._before)
+            reporter = Reporter(self._scope, self._session, self._before, self._tools.communities)
             await self._scope.tell(len(draft.wanted.versions), draft.wanted.done_count)
             linked = await linker.link()
             if draft.phase is Phase.RESOLVE:
@@ -180,7 +188,7 @@ class GraphBuilder:
         known = list((await read_segments(scope, self._tools.shelf, scope.draft.parts)).values())
         if known:
             # What the slices before have written is read again here.
-            await self._refresh()
+            await scope.refresh()
         if self._before.ledger.form == form_of(scope.graph):
             known = [*self._before.segments.values(), *known]
         return known
@@ -218,7 +226,7 @@ class GraphBuilder:
             fingerprints=column(old.fingerprints, draft.wanted.fingerprints),
             texts=column(old.texts, draft.wanted.texts),
             triples=draft.triples,
-            linking=linking_of(scope.graph, self._session.fingerprint),
+            linking=linking_of(scope.graph, scope.model),
             grouping=reporter.grouping,
             reports=draft.reports,
         )
@@ -247,7 +255,7 @@ class GraphBuilder:
         expected += len(reporter.made)
         if not ordinals:
             return
-        await self._refresh()
+        await scope.refresh()
         held = await scope.stores.index.count(
             scope.context.claim.tenant_id,
             scope.draft.space_id,
@@ -258,12 +266,6 @@ class GraphBuilder:
             raise InternalError(
                 RECORDS_MISSING, "the index does not hold all records of the graph", expected=expected, found=held
             )
-
-    async def _refresh(self) -> None:
-        scope = self._scope
-        await scope.stores.index.refresh(
-            scope.context.claim.tenant_id, scope.draft.space_id, timeout_seconds=scope.context.remaining_seconds()
-        )
 
     def _settle(self) -> None:
         self._scope.bill.duration_seconds = monotonic() - self._scope.began

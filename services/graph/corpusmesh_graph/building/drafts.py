@@ -141,9 +141,7 @@ def pack_draft(draft: GraphDraft) -> bytes:
         "phase": draft.phase.value,
         "parts": draft.parts,
         "artefacts": draft.artefacts,
-        "reports": [
-            [item.key, item.ordinal, item.fingerprint, item.sources.tobytes()] for item in draft.reports.values()
-        ],
+        "reports": [item.plain() for item in draft.reports.values()],
         "bill": bill_values(draft.bill),
     }
     names = (*_NUMBERS, *_DIGESTS)
@@ -181,10 +179,7 @@ def unpack_draft(packed: bytes) -> GraphDraft:
             phase=Phase(values["phase"]),
             parts=values["parts"],
             artefacts=values["artefacts"],
-            reports={
-                key: ReportEntry(key, ordinal, fingerprint, np.frombuffer(sources, np.int32).copy())
-                for key, ordinal, fingerprint, sources in values["reports"]
-            },
+            reports={item.key: item for item in map(ReportEntry.of_plain, values["reports"])},
             bill=bill_of(values["bill"]),
         )
     except (KeyError, TypeError, ValueError) as error:

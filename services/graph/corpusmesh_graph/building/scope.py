@@ -34,6 +34,7 @@ class BuildScope:
         context: The task.
         row: The build.
         graph: How the graph is made.
+        model: Name of the language model; "" where none is configured.
         bill: What this slice has cost.
         draft: How far the build is.
         began: Time of the monotonic clock at which the task began.
@@ -44,6 +45,7 @@ class BuildScope:
     context: TaskContext
     row: BuildRow
     graph: GraphSettings
+    model: str
     bill: GraphBill
     draft: GraphDraft
     began: float
@@ -127,14 +129,26 @@ class BuildScope:
         )
         self.context.reach("after_index")
 
+    async def refresh(self) -> None:
+        """Make what was written before readable."""
+        await self.stores.index.refresh(
+            self.context.claim.tenant_id, self.draft.space_id, timeout_seconds=self.context.remaining_seconds()
+        )
+
     async def records(
-        self, record_ids: Sequence[str], ordinals: Sequence[int], *, with_vectors: bool = False
+        self,
+        record_ids: Sequence[str],
+        ordinals: Sequence[int],
+        *,
+        kinds: Sequence[RecordKind] = (RecordKind.ENTITY, RecordKind.RELATION),
+        with_vectors: bool = False,
     ) -> Mapping[str, Record]:
         """Read records of the graph, published or not.
 
         Args:
             record_ids: Any number of ids.
             ordinals: Versions and publishers that they are of.
+            kinds: Their kinds.
             with_vectors: Whether to read the vectors too.
 
         Returns:
@@ -143,9 +157,7 @@ class BuildScope:
         if not record_ids:
             return {}
         seen = sorted(set(ordinals))
-        visibility = build_filter(
-            Visibility.of("build", seen, seen[-1] + 1 if seen else 1), (RecordKind.ENTITY, RecordKind.RELATION)
-        )
+        visibility = build_filter(Visibility.of("build", seen, seen[-1] + 1 if seen else 1), kinds)
         size = _PAGE_WITH_VECTORS if with_vectors else MAX_WINDOW
         found: dict[str, Record] = {}
         for start in range(0, len(record_ids), size):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from corpusmesh_core.ports.communities import CommunityFinder
 from corpusmesh_graph.building.shelf import SegmentShelf
 from corpusmesh_graph.models import GraphModels
 
@@ -13,7 +14,9 @@ class BuildTools:
     Attributes:
         models: What asks the language model.
         shelf: What reads segments.
+        communities: What finds communities.
     """
 
     models: GraphModels
     shelf: SegmentShelf
+    communities: CommunityFinder
