@@ -54,6 +54,7 @@ _MAX_TITLE_BYTES: Final = 160
 _MAX_HITS: Final = 12
 """Reports that become evidence."""
 _MAX_TOLD: Final = 64
+_MAX_QUESTION_CHARACTERS: Final = 1_000
 _MIN_CHOICE: Final = 4
 """Coarse reports below which there is nothing to choose from."""
 
@@ -132,7 +133,7 @@ class CommunityGlobal:
             frame.call,
             GRAPH_SEARCH_RATE_V1,
             [
-                question_block(frame.outcome.question),
+                question_block(frame.outcome.question[:_MAX_QUESTION_CHARACTERS]),
                 DataBlock("subjects", cut_to_tokens("\n".join(lines), MAX_TITLE_TOKENS)),
             ],
             read=read,
@@ -153,7 +154,7 @@ class CommunityGlobal:
             frame.call,
             GRAPH_SEARCH_MAP_V1,
             [
-                question_block(question),
+                question_block(question[:_MAX_QUESTION_CHARACTERS]),
                 *(DataBlock(f"report {number}", text) for number, (_, text) in enumerate(read, 1)),
             ],
             read=partial(read_points, count=len(read)),
