@@ -436,6 +436,15 @@ async def test_findings_that_are_not_borne_out_and_addresses_are_left_out_of_a_r
     assert report.rating == 1.0
 
 
+async def test_editors_wish_stands_in_every_question_that_writes_texts() -> None:
+    with GraphStub([WELL]) as stub:
+        session = GraphDesk(stub).open(prompt="Mind the boilers.")
+        await extract(session)
+        await session.merge_description("Harland Works", FRAGMENTS, [1], timeout_seconds=9)
+        await session.report(COMMUNITY, [1], timeout_seconds=9)
+        assert [request.prompt.count("Mind the boilers.") for request in stub.requests] == [1, 1, 1]
+
+
 async def test_reports_step_down_where_the_budget_is_spent() -> None:
     with GraphStub([WELL]) as stub:
         session = GraphDesk(stub, ONE_AT_A_TIME).open(max_model_calls=1)

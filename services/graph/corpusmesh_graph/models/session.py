@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from corpusmesh_core.graphs.batches import batched
@@ -342,17 +342,14 @@ class GraphSession:
     def _description(self, name: str, fragments: Sequence[str], sources: Sequence[int]) -> CallOrder:
         read = fragments[:MAX_FRAGMENTS]
         texts = cut_children(read, self._counter.count_tokens(list(read)), self._counter, DESCRIPTION_INPUT_TOKENS)
-        # A wish of the editors is about what is looked for, and stands in the extraction alone.
-        settings = replace(self._settings, prompt="")
-        sheet = description_sheet(name, texts, settings, max_tokens=DESCRIPTION_TOKENS)
+        sheet = description_sheet(name, texts, self._settings, max_tokens=DESCRIPTION_TOKENS)
         return description_order(self._calls.model, sheet, (name, *fragments), sources, self._counter)
 
     def _report(self, given: ReportInput, sources: Sequence[int]) -> CallOrder:
         lines = report_excerpt(
             given, max_tokens=REPORT_INPUT_TOKENS, count_tokens=lambda texts: self._counter.count_tokens(list(texts))
         )
-        settings = replace(self._settings, prompt="")
-        sheet = report_sheet(lines, settings, max_tokens=REPORT_SUMMARY_TOKENS)
+        sheet = report_sheet(lines, self._settings, max_tokens=REPORT_SUMMARY_TOKENS)
         return report_order(self._calls.model, sheet, given.lines, sources)
 
     def _ground(self, readings: Sequence[_Reading]) -> Subgraph:
