@@ -91,9 +91,9 @@ def _place(view: GraphView, name: str) -> int:
 _TREE = (
     _hit("top", range(1, 9), similarity=0.4),
     _hit("left", range(1, 5), level=1, similarity=0.6),
-    _hit("right", range(5, 9), level=1, similarity=0.1),
+    _hit("right", range(5, 9), level=1, similarity=0.0),
     _hit("leaf", (1, 2), level=2, similarity=0.5),
-    _hit("other", (20, 21), similarity=0.2),
+    _hit("other", (20, 21), similarity=0.0),
 )
 
 
@@ -184,12 +184,12 @@ def test_texts_of_reports_hold_every_bound(drawn: list[tuple[int, float, int]], 
     assert sum(map(len, members_of(hits, most=10).values())) <= max(10, len(hits))
 
 
+_THREES: list[object] = [3, "3", "[3] so", "Report 3", " (3)", [3, 6], {"id": 3}, 3.0]
+_NO_NUMBERS: list[object] = ["no 3", None, [], {}, True, 2.5, {"name": 3}]
+
+
 @pytest.mark.parametrize(
-    ("item", "expected"),
-    [
-        *((item, 3) for item in (3, "3", "[3] so", "Report 3", " (3)", [3, 6], {"id": 3}, 3.0)),
-        *((item, None) for item in ("no 3", None, [], {}, True, 2.5, {"name": 3})),
-    ],
+    ("item", "expected"), [*((item, 3) for item in _THREES), *((item, None) for item in _NO_NUMBERS)]
 )
 def test_numbers_are_read_whatever_form_they_have(item: object, expected: int | None) -> None:
     assert number_of(item) == expected

@@ -17,7 +17,7 @@ from corpusmesh_core.graphs.records import MAX_LINKED_MEMBERS, WEIGHT
 from corpusmesh_core.records import Record
 from corpusmesh_core.token_estimate import cut_to_tokens, estimate_tokens
 
-LIKELY: Final = 0.5
+LIKELY: Final = 0.3
 """Share of the best score from which a coarse report is followed to finer ones."""
 MAX_FOLLOWED: Final = 12
 """Coarse reports that are followed to finer ones."""

@@ -56,7 +56,7 @@ _MAX_HITS: Final = 12
 _MAX_TOLD: Final = 64
 _MAX_QUESTION_CHARACTERS: Final = 1_000
 _MIN_CHOICE: Final = 4
-"""Coarse reports below which there is nothing to choose from."""
+"""Coarse reports below which no model is asked to choose."""
 
 
 class CommunityGlobal:
@@ -119,7 +119,7 @@ class CommunityGlobal:
         """Choose coarse reports: by their titles where a model helps, else by their scores."""
         shown = roots[:MAX_TITLES]
         if len(shown) < _MIN_CHOICE:
-            return Made(tuple(shown), by_model=False)
+            return Made(likely(shown), by_model=False)
 
         def read(answer: object) -> tuple[ReportHit, ...] | None:
             places = read_listed(answer, ("reports", "subjects"), count=len(shown), most=MAX_FOLLOWED)
