@@ -252,7 +252,8 @@ def _unspaced_verdict(one: _Named, other: _Named) -> tuple[str, float]:
     """Compare names in which one character tells much; a reason without a score forbids that anybody joins them."""
     (a, first), (b, second) = sorted((one, other), key=lambda named: len(named[1].letters))
     shorter, longer = first.letters, second.letters
-    if a.type == "organization" and b.type in ("organization", "") and longer.removeprefix(shorter) in UNSPACED_FORMS:
+    is_company = a.type == "organization" and b.type in ("organization", "")
+    if is_company and longer.startswith(shorter) and longer[len(shorter) :] in UNSPACED_FORMS:
         return "legal form", 0.9
     if a.type == b.type == "person" and _is_transcribed(first.words, second.words):
         return "transcription", 0.8
@@ -276,7 +277,7 @@ def _is_transcribed(fewer: tuple[str, ...], more: tuple[str, ...]) -> bool:
 
 
 def _is_word_for_word(first: NameForm, second: NameForm) -> bool:
-    """Whether no word stands in place of a quite different one: "Duke of York" for "Duke of Kent" is not worth asking."""
+    """Whether no word stands in place of a quite different one: nobody asks whether two dukes are one."""
     if first.is_unspaced or len(first.words) != len(second.words):
         return True
     pairs = zip(first.words, second.words, strict=True)
@@ -381,7 +382,7 @@ _TELLING: Final = frozenset(
     "〇零一二三四五六七八九十百千万亿两甲乙丙丁戊己庚辛壬癸东南西北中上下前后左右内外大小新旧老少男女父母子孙正副总分省市县区州国"
 )
 _SPELLINGS: Final = (
-    ("ael", "a-el"), ("ae", "e"), ("oe", "o"), ("ue", "u"), ("ph", "f"), ("th", "t"), ("ck", "k"), ("c", "k"), ("y", "i"),
-    ("j", "i"), ("z", "s"), ("w", "v"), ("dh", "d"), ("gh", "g"),
+    ("ael", "a-el"), ("ae", "e"), ("oe", "o"), ("ue", "u"), ("ph", "f"), ("th", "t"), ("ck", "k"), ("c", "k"),
+    ("y", "i"), ("j", "i"), ("z", "s"), ("w", "v"), ("dh", "d"), ("gh", "g"),
 )  # fmt: skip
 """Ways of writing that two transcriptions of one name differ in, in the order in which they are evened out."""
