@@ -50,6 +50,22 @@ async def test_every_mode_finds_its_way_through_a_real_index(index: OpenSearchRe
         assert "3-0" in chunks_of(led)[:3], "what the teacher's son did names neither pupil nor teacher"
 
 
+async def test_searches_by_communities_find_their_reports(index: OpenSearchRecordIndex, tenant_id: str) -> None:
+    for vectors in ("none", "all"):
+        bench = GraphBench(index=index, tenant_id=tenant_id, vectors=vectors)
+        for mode in (GraphMode.COMMUNITY_LOCAL, GraphMode.COMMUNITY_GLOBAL, GraphMode.DRIFT):
+            outcome = await bench.search(mode)
+            assert report_of(outcome, "graph").state.value == "ran"
+            assert not outcome.unreachable
+            assert labels_of(outcome, "community_report") == ["A family of scholars"], "the other one is hidden"
+            first = outcome.kept[0].candidate.record
+            assert "Johann taught Euler" in first.text
+            assert {leaf.record_id for leaf in outcome.leaves[first.record_id]} >= {"2-0", "3-0"}
+            assert "Hidden Press" not in f"{outcome.graph_path}{outcome.kept}{outcome.leaves}{outcome.variants}"
+    everything = await bench.search(GraphMode.COMMUNITY_GLOBAL, "Which topics matter most here?")
+    assert labels_of(everything, "community_report") == ["A family of scholars"]
+
+
 async def test_relations_without_vectors_are_compared_by_words(index: OpenSearchRecordIndex, tenant_id: str) -> None:
     bench = GraphBench(index=index, tenant_id=tenant_id, vectors="entities")
     outcome = await bench.search(GraphMode.GLOBAL, high_level_keywords=("lasting contribution",))
