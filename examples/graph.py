@@ -21,7 +21,7 @@ from corpusmesh_client.knowledge_base_settings import settings_from_plain
 from corpusmesh_core.graphs.drawing import DrawnEntity, DrawnRelation, draw_neighbourhood
 
 QUESTION = "What contribution did the son of Euler's teacher make?"
-SETTINGS = {"display_name": "Mathematicians of Basel", "graph": {"methods": ["triples"], "reports": "off"}}
+SETTINGS = {"graph": {"methods": ["triples"], "reports": "off"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ async def make_graph(client: CorpusMeshClient) -> str:
     Returns:
         `knowledgeBases/*`.
     """
-    base = (await client.knowledge_bases.create(settings_from_plain(SETTINGS))).name
+    wanted = settings_from_plain(SETTINGS)
+    wanted.display_name = "Mathematicians of Basel"
+    base = (await client.knowledge_bases.create(wanted)).name
     items = [UploadItem(display_name=article.name, content=article.text.encode()) for article in ARTICLES]
     await client.runs.wait((await client.upload(base, items)).run)
     facts = {article.name: article.facts for article in ARTICLES}

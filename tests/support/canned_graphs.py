@@ -201,7 +201,7 @@ class GraphMesh(Mesh):
             index=cast(Any, self.index),
             embedder=cast(Any, None),
         )
-        tools = GraphTools(cast(Any, None), None, cast(Any, Feed(self)), communities=cast(Any, None))
+        tools = GraphTools(cast(Any, None), None, cast(Any, Feed(self)))
         return make_handlers(self.settings, stores, tools, self.reads())
 
     def reads(self) -> GraphReads:

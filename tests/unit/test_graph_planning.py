@@ -149,5 +149,5 @@ def make_with_model(mesh: GraphMesh) -> Any:
     doors = mesh.doors()
     builder = doors.graphs._builder
     stores = builder._stores
-    tools = GraphTools(cast(Any, None), cast(Any, Asked()), cast(Any, None), communities=cast(Any, None))
+    tools = GraphTools(cast(Any, None), cast(Any, Asked()), cast(Any, None))
     return make_handlers(mesh.settings, stores, tools, mesh.reads()).graphs

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
 from corpusmesh_core.graphs.keys import entity_key
 from corpusmesh_core.graphs.records import KEY
+from corpusmesh_core.graphs.view import GraphView
 from corpusmesh_core.graphs.walking import neighbourhood
 from corpusmesh_core.ports.index import MAX_WINDOW, RecallRequest, RecordIndex
 from corpusmesh_core.ports.metadata import DocumentStore
@@ -49,6 +51,7 @@ class EntityReader:
         self._sayings = sayings
         self._documents = documents
         self._index = index
+        self._types: WeakKeyDictionary[GraphView, dict[str, NDArray[np.int64]]] = WeakKeyDictionary()
 
     async def page(self, request: pb.ListEntitiesRequest) -> pb.ListEntitiesResponse:
         """Give a page of entities.
@@ -74,7 +77,7 @@ class EntityReader:
         query = request.query.strip()
         found = await self._named(scene, query) if query else await worked_out(scene.by_rank)
         if request.types:
-            found = found[np.isin(found, await worked_out(lambda: _of_types(scene, request.types)))]
+            found = found[np.isin(found, await self._of_types(scene, request.types))]
         places = found[start : start + size].tolist()
         page = within_page(entity_to_wire(scene, place) for place in places)
         following = start + len(page)
@@ -150,6 +153,15 @@ class EntityReader:
         scene = await self._scenes.look(knowledge_base_id)
         return scene, place_of(scene, key)
 
+    async def _of_types(self, scene: GraphScene, types: Sequence[str]) -> NDArray[np.int64]:
+        """Find the entities of some types; those of a graph are looked through once, however many pages are read."""
+        graph = scene.graph
+        if graph not in self._types:
+            self._types[graph] = await worked_out(lambda: _by_type(graph))
+        by_type = self._types[graph]
+        wanted = {name.strip().casefold() for name in types}
+        return np.concatenate([np.zeros(0, np.int64), *(by_type[name] for name in wanted if name in by_type)])
+
     async def _named(self, scene: GraphScene, query: str) -> NDArray[np.int64]:
         """Find entities by words: the one of that very name first, then what the index ranks."""
         exact = scene.graph.find([entity_key(query)])
@@ -198,10 +210,11 @@ def place_of(scene: GraphScene, key: int) -> int:
     return place
 
 
-def _of_types(scene: GraphScene, types: Sequence[str]) -> NDArray[np.int64]:
-    wanted = {name.strip().casefold() for name in types}
-    count = len(scene.graph.entity_keys)
-    return np.array([place for place in range(count) if scene.graph.type(place).casefold() in wanted], np.int64)
+def _by_type(graph: GraphView) -> dict[str, NDArray[np.int64]]:
+    places: dict[str, list[int]] = {}
+    for place in range(len(graph.entity_keys)):
+        places.setdefault(graph.type(place).casefold(), []).append(place)
+    return {name: np.array(found, np.int64) for name, found in places.items()}
 
 
 def _query_invalid(field: str, message: str) -> InvalidArgumentError:
