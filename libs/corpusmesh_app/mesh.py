@@ -307,7 +307,7 @@ class Process:
                         stores.index,
                         stores.embedder,
                         adapters.embedder,
-                        between=(HopStage(recaller), pages),
+                        between=(graph.walk, HopStage(recaller), pages),
                         compress_by_model=settings.retrieve.compress_by_model,
                     ),
                     graph.tables,

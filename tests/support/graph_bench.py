@@ -197,7 +197,9 @@ class GraphBench:
         used, embedder = index or cast("RecordIndex", self.index), cast("Embedder", self.embedder)
         recaller = Recaller(used, embedder)
         graph = graph_stages(self.views, used, recaller, reranker or CrossEncoder("contribution"))
-        stages = SearchStages(understanding=(graph.words,), assembly=(graph.search, graph.tables, LeafStage(used)))
+        stages = SearchStages(
+            understanding=(graph.words,), assembly=(graph.search, graph.walk, graph.tables, LeafStage(used))
+        )
         snapshots = Snapshots(ordinals, graphs=graphs, vectors=vectors)
         self._searcher = Searcher(cast("Any", snapshots), used, embedder, stages)
         self.call = CallContext(Identity(tenant_id, "ann", Role.VIEWER, Scope.READ), "r-1", time.monotonic() + 60.0)

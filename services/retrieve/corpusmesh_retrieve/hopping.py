@@ -27,6 +27,8 @@ _FOLLOW_UP_WEIGHT: Final = 0.8
 _MIN_HOPS_FOR_MODEL: Final = 2
 """One hop is for plans that must be fast, which no model is."""
 _MAX_PASSAGE_CHARACTERS: Final = 1_200
+_WALK: Final = "graph_walk"
+"""Stage of graphs that follows names too."""
 
 
 class HopStage:
@@ -43,8 +45,10 @@ class HopStage:
         self._recaller = recaller
 
     def is_wanted(self, outcome: SearchOutcome) -> bool:
-        """See `Stage`."""
-        return outcome.plan.assembly.hops > 0 and bool(outcome.kept)
+        """See `Stage`; a walk of graphs has followed the names already, but asked no model."""
+        hops = outcome.plan.assembly.hops
+        is_done = any(report.name == _WALK and report.state is StageState.RAN for report in outcome.stages)
+        return hops >= (_MIN_HOPS_FOR_MODEL if is_done else 1) and bool(outcome.kept)
 
     async def run(self, call: CallContext, outcome: SearchOutcome) -> StageResult:
         """See `Stage`."""
@@ -71,7 +75,7 @@ class HopStage:
     ) -> tuple[tuple[RankedCandidate, ...], int, int]:
         """Follow names, hop by hop; returns the order, and how many names led to how many records."""
         found, ranked = first, first
-        weights = _weights(outcome)
+        weights = term_weights(outcome)
         texts: list[NamingText] = []
         searched: dict[tuple[str, ...], None] = {}
         for _ in range(outcome.plan.assembly.hops):
@@ -108,8 +112,15 @@ class HopStage:
         return made.value, made.why_not
 
 
-def _weights(outcome: SearchOutcome) -> dict[str, float]:
-    """Weigh the question's terms by how rare they are where most records are."""
+def term_weights(outcome: SearchOutcome) -> dict[str, float]:
+    """Weigh the question's terms by how rare they are where most records are.
+
+    Args:
+        outcome: A search that has recalled.
+
+    Returns:
+        Weight by fine term; none where nothing was recalled.
+    """
     terms: QueryTerms = outcome.terms
     counted = max((found[0] for found in outcome.found if found), key=lambda part: part.document_count, default=None)
     if counted is None:

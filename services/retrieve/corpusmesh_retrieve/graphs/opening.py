@@ -79,13 +79,16 @@ def searches_graphs(plan: RetrievalPlan) -> bool:
     return plan.graph.mode is not GraphMode.OFF and RecordKind.CHUNK in plan.kinds
 
 
-async def open_graphs(views: GraphViews, call: CallContext, outcome: SearchOutcome) -> tuple[Graph, ...]:
+async def open_graphs(
+    views: GraphViews, call: CallContext, outcome: SearchOutcome, *, max_seconds: float = _MAX_SECONDS
+) -> tuple[Graph, ...]:
     """Open the graphs of the knowledge bases that are searched.
 
     Args:
         views: Gives them.
         call: The call; its deadline bounds the opening.
         outcome: The search; what it may see decides what the graphs hold.
+        max_seconds: Longest wait.
 
     Returns:
         Those that hold something that may be seen, in the order of the knowledge bases.
@@ -96,7 +99,7 @@ async def open_graphs(views: GraphViews, call: CallContext, outcome: SearchOutco
     """
     configs = {item.knowledge_base_id: item.config for item in outcome.inputs}
     wanted = [(space, name) for space in outcome.views for name in space.graph_knowledge_base_ids]
-    seconds = min(_MAX_SECONDS, call.remaining_seconds() * _SHARE_OF_DEADLINE)
+    seconds = min(max_seconds, call.remaining_seconds() * _SHARE_OF_DEADLINE)
 
     async def opened_or_none(space: SpaceView, name: str) -> GraphView | None:
         try:

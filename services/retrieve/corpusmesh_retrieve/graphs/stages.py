@@ -7,6 +7,7 @@ from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.reranking import PassageReranker
 from corpusmesh_core.query import GraphMode
 from corpusmesh_retrieve.graphs.opening import GraphViews
+from corpusmesh_retrieve.graphs.page_rank import PageRankStage
 from corpusmesh_retrieve.graphs.stage import GraphStage, GraphTableStage, Mode, modes_of
 from corpusmesh_retrieve.graphs.words import GraphWords
 from corpusmesh_retrieve.recalling import Recaller
@@ -20,11 +21,13 @@ class GraphStages:
     Attributes:
         words: Tells what a question is looked up by; beside the other stages that understand it.
         search: Searches graphs; right after scoring.
+        walk: Walks graphs, where a plan asks for nothing else; where names are followed.
         tables: Puts what graphs say first; after all that reorders hits, before leaves are read.
     """
 
     words: Stage
     search: Stage
+    walk: Stage
     tables: Stage
 
 
@@ -49,4 +52,9 @@ def graph_stages(
         The stages.
     """
     modes = {**modes_of(recaller, reranker), **(further or {})}
-    return GraphStages(GraphWords(views), GraphStage(views, index, modes), GraphTableStage())
+    return GraphStages(
+        words=GraphWords(views),
+        search=GraphStage(views, index, modes),
+        walk=PageRankStage(views, recaller),
+        tables=GraphTableStage(),
+    )
