@@ -20,9 +20,10 @@ from scipy import sparse
 
 from corpusmesh_core.graphs.columns import offsets_of
 from corpusmesh_core.graphs.compiled import compiled_parts, open_compiled
+from corpusmesh_core.graphs.ranks import page_rank
 from corpusmesh_core.graphs.segments import Segment, merge_segments
 from corpusmesh_core.graphs.view import GraphView, compile_view
-from corpusmesh_core.graphs.walking import page_rank, personalized_page_rank
+from corpusmesh_core.graphs.walking import personalized_page_rank
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Scale:
 SCALES = {
     "small": Scale("6k passages", 1_000, 6, 15_000, 8, 8),
     "middle": Scale("60k passages", 10_000, 6, 120_000, 8, 8),
-    "large": Scale("1e6 nodes, 1e7 edges", 100_000, 3, 700_000, 12, 28),
+    "large": Scale("1e6 nodes, 1e7 edges", 100_000, 3, 780_000, 12, 36),
 }
 
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from corpusmesh_core.graphs import walking
 from corpusmesh_core.graphs.keys import entity_key
+from corpusmesh_core.graphs.ranks import page_rank
 from corpusmesh_core.graphs.segments import SegmentDocument
 from corpusmesh_core.graphs.values import EntityFragment, Mention, RelationFragment, Subgraph
 from corpusmesh_core.graphs.view import GraphView, compile_view
-from corpusmesh_core.graphs.walking import neighbourhood, page_rank, personalized_page_rank
+from corpusmesh_core.graphs.walking import neighbourhood, personalized_page_rank
 from tests.support.graph_strategies import documents, ordinals_of, resolved_pairs, segments_of
 
 _QUICK = settings(deadline=None, max_examples=30)

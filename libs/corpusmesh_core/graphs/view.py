@@ -13,6 +13,7 @@ from corpusmesh_core.graphs.compiling import compile_graph
 from corpusmesh_core.graphs.corrections import Corrections
 from corpusmesh_core.graphs.edits import EntityTexts, GraphEdits, RelationTexts, edits_of
 from corpusmesh_core.graphs.keys import key_text, pair_of
+from corpusmesh_core.graphs.ranks import page_rank
 from corpusmesh_core.graphs.resolution import JoinedNames
 from corpusmesh_core.graphs.segments import Segment
 from corpusmesh_core.graphs.strings import Strings
@@ -108,9 +109,6 @@ class GraphView:
     @cached_property
     def page_rank(self) -> NDArray[np.float32]:
         """PageRank of each entity over `adjacency`, damping 0.85, sum 1, shape (n,)."""
-        # Walking needs views.
-        from corpusmesh_core.graphs.walking import page_rank
-
         return page_rank(self.adjacency)
 
     def find(self, keys: Iterable[int] | NDArray[np.uint64]) -> NDArray[np.int32]:

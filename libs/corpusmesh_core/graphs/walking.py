@@ -1,4 +1,4 @@
-"""Walks over a view: PageRank of entities, personalised PageRank over entities and passages, neighbourhoods."""
+"""Walks over a view: personalised PageRank over entities and passages, and neighbourhoods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh_core.graphs.columns import ranges
+from corpusmesh_core.graphs.ranks import MAX_STEPS, inverse_degrees
 from corpusmesh_core.graphs.view import GraphView
 
 TOLERANCE: Final = 1e-4
 """Share still on its way at which a walk ends: what is estimated then is off by less than a fifth of that."""
-_PAGE_RANK_TOLERANCE: Final = 1e-6
-MAX_STEPS: Final = 100
-MAX_EDGES: Final = 60_000_000
+MAX_EDGES: Final = 65_000_000
 """Edges that a walk passes; then what is still on its way is estimated. Some 60,000 passages take none of it."""
 _SPARSE_SHARE: Final = 0.15
 """Share of all edges up to which a step follows the edges of what it stands on, not all edges."""
@@ -52,32 +51,6 @@ class Neighbourhood:
     entities: NDArray[np.int32]
     hops: NDArray[np.int32]
     relations: NDArray[np.int32]
-
-
-def page_rank(adjacency: Any, *, damping: float = 0.85) -> NDArray[np.float32]:
-    """Rank entities by where a random walk spends its time (Brin and Page 1998).
-
-    Args:
-        adjacency: `csr_array`, symmetric, float32, shape (n, n).
-        damping: Probability of walking on rather than starting anew anywhere.
-
-    Returns:
-        Ranks, sum 1, shape (n,).
-    """
-    count = adjacency.shape[0]
-    if not count:
-        return np.zeros(0, np.float32)
-    inverse = _inverse(np.asarray(adjacency.sum(axis=1), np.float32).ravel())
-    rank: NDArray[np.float32] = np.full(count, 1.0 / count, np.float32)
-    for _ in range(MAX_STEPS):
-        moved = np.float32(damping) * (adjacency @ (rank * inverse))
-        # What stands where nothing leads on starts anew, as do all that do not walk on.
-        moved += np.float32((1.0 - float(moved.sum())) / count)
-        change = float(np.abs(moved - rank).sum())
-        rank = moved
-        if change < _PAGE_RANK_TOLERANCE:
-            break
-    return rank
 
 
 def personalized_page_rank(
@@ -186,7 +159,7 @@ class _Paths:
         self._share = np.float32(relation_share)
         self._count = view.mentions.shape[0]
         degree = np.concatenate([view.mention_sums + self._share * view.adjacency_sums, view.passage_sums])
-        self._inverse = _inverse(degree)
+        self._inverse = inverse_degrees(degree)
         self.edge_count = 2 * self._mentions.nnz + self._adjacency.nnz
 
     def edges_of(self, places: NDArray[np.int64]) -> int:
@@ -247,10 +220,6 @@ def _rows(matrix: Any, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDAr
     """Tell where the entries of some rows begin, and how many there are."""
     starts = matrix.indptr[rows].astype(np.int64)
     return starts, matrix.indptr[rows + 1].astype(np.int64) - starts
-
-
-def _inverse(degree: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.divide(np.float32(1.0), degree, out=np.zeros_like(degree), where=degree > 0)
 
 
 _NOWHERE: Final = np.zeros(0, np.int64)
