@@ -31,7 +31,7 @@ def _community(*keys: int) -> Community:
     return Community(community_key(0, members), 0, members)
 
 
-def _bernoulli(*sentences: str, chunks: tuple[int, ...] = ()) -> ReportInput:
+def _bernoulli(*sentences: str, said: str = "") -> ReportInput:
     return ReportInput(
         _community(JOHANN, LEONHARD, BASEL),
         (
@@ -39,8 +39,8 @@ def _bernoulli(*sentences: str, chunks: tuple[int, ...] = ()) -> ReportInput:
             ReportEntity(JOHANN, "Johann Bernoulli", "person", rank=0.5),
             ReportEntity(LEONHARD, "Leonhard Euler", "person", rank=0.4),
         ),
-        (ReportRelation(JOHANN, LEONHARD, "taught", 2.0), ReportRelation(BASEL, JOHANN, "", 1.0)),
-        tuple(ReportSentence(text, 7, chunks[at] if chunks else at) for at, text in enumerate(sentences)),
+        (ReportRelation(JOHANN, LEONHARD, said, 2.0), ReportRelation(BASEL, JOHANN, "", 1.0)),
+        tuple(ReportSentence(text, 7, at) for at, text in enumerate(sentences)),
     )
 
 
@@ -48,13 +48,20 @@ def _bernoulli(*sentences: str, chunks: tuple[int, ...] = ()) -> ReportInput:
 def _given(draw: st.DrawFn) -> ReportInput:
     names = draw(st.lists(st.sampled_from(_NAMES), min_size=1, unique=True))
     entities = tuple(
-        ReportEntity(entity_key(name), name, draw(st.sampled_from(["", "person"])), rank=draw(st.floats(0.01, 1)))
+        ReportEntity(
+            entity_key(name),
+            name,
+            draw(st.sampled_from(["", "person"])),
+            draw(st.sampled_from(["", "A mathematician."])),
+            draw(st.floats(0.01, 1)),
+        )
         for name in names
     )
     keys = [entity.key for entity in entities]
     key = st.sampled_from(keys)
     pairs = draw(st.lists(st.tuples(key, key), max_size=6))
-    relations = tuple(ReportRelation(a, b, "", draw(st.floats(0.1, 5))) for a, b in pairs if a != b)
+    text = st.sampled_from(["", "taught"])
+    relations = tuple(ReportRelation(a, b, draw(text), draw(st.floats(0.1, 5))) for a, b in pairs if a != b)
     texts = draw(st.lists(st.lists(_WORDS, max_size=12).map(" ".join), max_size=12))
     sentences = tuple(
         ReportSentence(f"{text}.", draw(st.integers(1, 3)), draw(st.integers(0, 4)), (draw(key),)) for text in texts
@@ -71,6 +78,9 @@ def test_a_report_keeps_to_its_budget_and_holds_given_text_alone(
     assert estimate_tokens(report.text) <= max_tokens
     sentences = {" ".join(sentence.text.split()) for sentence in told.sentences}
     names = {entity.name for entity in told.entities}
+    by_key = {entity.key: entity for entity in told.entities}
+    sentences |= {entity.description for entity in told.entities}
+    sentences |= {f"{by_key[item.source].name} – {by_key[item.target].name}: {item.text}" for item in told.relations}
     for line in report.text.splitlines():
         if line.startswith("- "):
             assert line[2:] in sentences
@@ -159,8 +169,28 @@ def test_names_are_found_in_sentences_of_scripts_without_spaces() -> None:
     assert lite_report(told).text.startswith("**欧拉** (person)\n- 莱昂哈德·欧拉曾随人学习数学。")
 
 
+def test_what_models_and_people_say_is_told_where_no_sentence_is_known() -> None:
+    told = ReportInput(
+        _community(JOHANN, LEONHARD),
+        (
+            ReportEntity(JOHANN, "Johann Bernoulli", "person", "A mathematician of Basel.", rank=2.0),
+            ReportEntity(LEONHARD, "Leonhard Euler", "person"),
+        ),
+        (ReportRelation(JOHANN, LEONHARD, "was the teacher of"),),
+    )
+    report = lite_report(told)
+    assert report.text.splitlines() == [
+        "**Johann Bernoulli** (person)",
+        "- A mathematician of Basel.",
+        "- Johann Bernoulli – Leonhard Euler: was the teacher of",
+        "",
+        "**Leonhard Euler** (person)",
+    ]
+    assert report.chunks == ()
+
+
 def test_a_model_is_told_entities_relations_and_sentences() -> None:
-    told = _bernoulli("Johann Bernoulli taught Leonhard Euler in Basel.")
+    told = _bernoulli("Johann Bernoulli taught Leonhard Euler in Basel.", said="taught")
     assert told.lines == (
         "Johann Bernoulli (person)",
         "Leonhard Euler (person)",

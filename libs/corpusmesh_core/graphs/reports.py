@@ -110,7 +110,7 @@ class ReportInput:
             for item in relations
             if item.text and item.source in names and item.target in names
         ]
-        return (*said, *(sentence.text for sentence in _chosen(self, MAX_SENTENCES, _no_tokens)))
+        return (*said, *(sentence.text for sentence in _chosen(self, self.sentences, MAX_SENTENCES, _no_tokens)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,8 @@ class LiteReport:
 
     Attributes:
         title: Names of the key entities.
-        text: Markdown: key entities in bold with their types, beneath each the sentences that tell of it.
+        text: Markdown: key entities in bold with their types, beneath each the sentences and descriptions that tell of
+            it; what is said of a relation follows the names of its ends.
         chunks: Chunks that it stands on, (version, position), in the order of the text.
     """
 
@@ -150,7 +151,8 @@ def lite_report(
         The report; the same whatever the order of what is given.
     """
     ranked = _ranked(given.entities)
-    chosen = _chosen(given, max_tokens - _names_tokens(ranked[:_KEY_ENTITIES], count_tokens), count_tokens)
+    room = max_tokens - _names_tokens(ranked[:_KEY_ENTITIES], count_tokens)
+    chosen = _chosen(given, (*given.sentences, *_descriptions(given)), room, count_tokens)
     while True:
         text = _written(ranked, chosen)
         if count_tokens(text) <= max_tokens or not chosen:
@@ -160,7 +162,7 @@ def lite_report(
     while count_tokens(text) > max_tokens and shown:
         shown -= 1
         text = _names_line(ranked[:shown])
-    chunks = tuple(dict.fromkeys((sentence.version, sentence.position) for sentence in chosen))
+    chunks = tuple(dict.fromkeys((item.version, item.position) for item in chosen if item.position != _NOWHERE))
     return LiteReport(_title(ranked), text, chunks[:MAX_REPORT_CHUNKS])
 
 
@@ -259,16 +261,36 @@ def _canonical_text(text: str) -> str:
     )
 
 
-def _chosen(given: ReportInput, max_tokens: int, count_tokens: Callable[[str], int]) -> list[ReportSentence]:
+def _descriptions(given: ReportInput) -> list[ReportSentence]:
+    """What models and people say of entities and relations, which stands in no chunk."""
+    names = {entity.key: entity.name for entity in given.entities}
+    told = [
+        ReportSentence(entity.description, _NOWHERE, _NOWHERE, (entity.key,))
+        for entity in given.entities
+        if entity.description
+    ]
+    for item in given.relations:
+        if item.text and item.source in names and item.target in names:
+            text = f"{names[item.source]} – {names[item.target]}: {item.text}"
+            told.append(ReportSentence(text, _NOWHERE, _NOWHERE, (item.source, item.target)))
+    return told
+
+
+def _chosen(
+    given: ReportInput, sentences: Sequence[ReportSentence], max_tokens: int, count_tokens: Callable[[str], int]
+) -> list[ReportSentence]:
     """Choose sentences greedily by what each adds for its tokens; the first is the one that tells most."""
     ranked = _ranked(given.entities)
     names = _Names(ranked)
-    candidates = _candidates(given.sentences, ranked)
+    candidates = _candidates(sentences, ranked)
     cover = _Cover(ranked, given.relations)
     told = [cover.told_by(names.keys_in(sentence)) for sentence in candidates]
     words = [frozenset(_canonical_text(sentence.text).split()) for sentence in candidates]
     costs = [max(count_tokens(sentence.text), 1) + _BULLET_TOKENS for sentence in candidates]
-    worth = [_worth(item.text) / cost**_COST_POWER for item, cost in zip(candidates, costs, strict=True)]
+    worth = [
+        (1.0 if item.position == _NOWHERE else _worth(item.text)) / cost**_COST_POWER
+        for item, cost in zip(candidates, costs, strict=True)
+    ]
     heap = [(-cover.gain(told[at]) * worth[at], at) for at in range(len(candidates))]
     heapq.heapify(heap)
     least = _LEAST * heap[0][0] if heap else 0.0
@@ -293,9 +315,8 @@ def _chosen(given: ReportInput, max_tokens: int, count_tokens: Callable[[str], i
 
 def _worth(text: str) -> float:
     """How well a sentence stands alone: not one that says "he" of somebody, nor a heading or a piece."""
-    stripped = text.strip()
-    worth = _PIECE_WORTH if stripped[:1].islower() or not _END.search(stripped) else 1.0
-    return worth * _REFERRING_WORTH if _REFERS.match(stripped) else worth
+    worth = _PIECE_WORTH if text[:1].islower() or not _END.search(text) else 1.0
+    return worth * _REFERRING_WORTH if _REFERS.match(text) else worth
 
 
 def _candidates(sentences: Sequence[ReportSentence], ranked: Sequence[ReportEntity]) -> list[ReportSentence]:
@@ -356,6 +377,8 @@ def _no_tokens(text: str) -> int:
 
 _KEY_ENTITIES: Final = 10
 _BARE_NAMES: Final = 50
+_NOWHERE: Final = -1
+"""Place of what stands in no chunk."""
 MIN_REPORT_MEMBERS: Final = 3
 """Members from which on a community has a report: two entities are what their relation already says."""
 _TITLE_ENTITIES: Final = 3
