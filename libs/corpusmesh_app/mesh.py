@@ -74,7 +74,7 @@ from corpusmesh_retrieve.understanding import UnderstandingTools, knowledge_base
 from corpusmesh_retrieve.viewing import SnapshotReader, Viewer
 from corpusmesh_retrieve.vocabulary.handlers import VocabularyHandlers
 from corpusmesh_retrieve.vocabulary.reading import VocabularyReader
-from corpusmesh_runtime.graphs import GraphReader
+from corpusmesh_runtime.graphs.reader import GraphReader
 from corpusmesh_runtime.identity import IdentitySigner
 from corpusmesh_runtime.logging import configure_logging, get_logger
 from corpusmesh_runtime.operations import operations_server

@@ -28,7 +28,7 @@ from corpusmesh_runtime.config import (
     Section,
     TelemetrySettings,
 )
-from corpusmesh_runtime.graphs import GraphCacheSettings
+from corpusmesh_runtime.graphs.config import GraphCacheSettings
 
 CONFIG_VARIABLE = "CORPUSMESH_CONFIG"
 

@@ -60,7 +60,7 @@ from corpusmesh_ingest.sealing import PasswordSealer
 from corpusmesh_raptor.stores import RaptorStores
 from corpusmesh_runtime.channel import call_metadata, open_bare_channel, open_channel
 from corpusmesh_runtime.config import read_secret
-from corpusmesh_runtime.graphs import GraphReader
+from corpusmesh_runtime.graphs.reader import GraphReader
 from corpusmesh_runtime.identity import IdentitySigner, service_identity
 from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.policy import rules_of

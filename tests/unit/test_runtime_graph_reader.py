@@ -26,7 +26,8 @@ from corpusmesh_core.graphs.values import EntityFragment, Mention, Subgraph
 from corpusmesh_core.graphs.view import GraphView, compile_view
 from corpusmesh_core.ports.objects import ObjectInfo
 from corpusmesh_core.visibility import Visibility
-from corpusmesh_runtime.graphs import GraphCacheSettings, GraphReader
+from corpusmesh_runtime.graphs.config import GraphCacheSettings
+from corpusmesh_runtime.graphs.reader import GraphReader
 
 _ACME, _OTHER, _KB = "acme", "other", "kb-1"
 

@@ -1,6 +1,4 @@
-"""Graphs as callers see them, read from segments and kept as long as they are asked for (ADR-0014)."""
+"""Graphs as callers see them, read from segments and kept as long as they are asked for (ADR-0014).
 
-from corpusmesh_runtime.graphs.config import GraphCacheSettings
-from corpusmesh_runtime.graphs.reader import GraphReader
-
-__all__ = ["GraphCacheSettings", "GraphReader"]
+Nothing is imported here: who reads only the settings must not wait for matrices.
+"""
