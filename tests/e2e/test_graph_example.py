@@ -32,6 +32,8 @@ async def test_facts_lead_over_two_relations_to_the_passage_that_answers(mesh: M
         hits = await module.search(client, base, GraphPlan.MODE_ADJACENCY)
         places = [leaf.place.display_name for hit in hits for leaf in hit.leaves]
         assert "daniel.md" in [hit.place.display_name for hit in hits] + places
+        plain = await module.search(client, base, GraphPlan.MODE_OFF)
+        assert "daniel.md" not in [hit.place.display_name for hit in plain], "likeness alone does not lead there"
         lines = await module.draw(client, base, "Leonhard Euler")
         assert lines[0] == "Leonhard Euler"
         assert any("was the teacher of Johann Bernoulli" in line for line in lines)

@@ -121,6 +121,20 @@ async def test_documents_whose_triples_changed_are_read_again() -> None:
     assert (found.reused_document_count, found.chunk_count) == (1, 4)
 
 
+async def test_facts_of_ones_own_are_counted_as_they_are() -> None:
+    mesh = library(2, methods=["triples"], reports="off")
+    facts = (
+        Triple("Anna", "chairs", "the Board"),
+        Triple("the board", "built", "Quay"),
+        Triple("Board", "sold", "Quay"),
+    )
+    mesh.triples["d1"] = TriplesRow("d1", facts, MOMENT)
+    found = (await plan(mesh)).plan
+    assert (found.entity_count, found.relation_count, found.embedded_text_count) == (3, 2, 5)
+    mesh.config = {"graph": {"methods": ["ner", "triples"]}}
+    assert (await plan(mesh)).plan.entity_count > 3
+
+
 async def test_other_settings_of_extraction_take_nothing_over() -> None:
     mesh = harbour()
     mesh.config = {"graph": {"methods": ["ner", "triples"], "max_chunk_relations": 3}}

@@ -17,11 +17,11 @@ import numpy as np
 from corpusmesh_core.errors import NotFoundError
 from corpusmesh_core.graphs.cost import GraphCounts, expected_counts, plan_calls
 from corpusmesh_core.graphs.extraction import extract_entities
-from corpusmesh_core.graphs.keys import pair_of
+from corpusmesh_core.graphs.keys import entity_key, pair_of
 from corpusmesh_core.graphs.ledger import Ledger, unpack_ledger
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings, GraphVectors, ReportMethod
 from corpusmesh_core.graphs.telling import figures_of
-from corpusmesh_core.graphs.values import GraphBill, GraphChunk
+from corpusmesh_core.graphs.values import GraphBill, GraphChunk, Triple
 from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.tenancy import VersionRow
 from corpusmesh_graph.building.before import LEDGER
@@ -38,6 +38,8 @@ _READ_SECONDS: Final = 30.0
 _NAME_TOKENS: Final = 4
 _RELATION_TOKENS: Final = 30
 _MIN_GROWTH: Final = 0.3
+_MAX_TRIPLED: Final = 1_000
+"""Documents whose triples a plan counts."""
 _MODEL_NOT_CONFIGURED: Final = "MODEL_NOT_CONFIGURED"
 
 
@@ -135,6 +137,7 @@ class GraphPlanner:
         measured = await asyncio.to_thread(_measure, sample.documents, settings)
         factor = _share(taken, read)
         counts = _counts(sample.tokens, settings, measured, factor)
+        counts = _with_triples(counts, await self._triples(read, settings), settings)
         cost = _projected(plan_calls(sample.tokens, settings, counts), counts, factor)
         cost.document_count = len(versions)
         cost.reused_document_count = len(versions) - len(read)
@@ -171,6 +174,16 @@ class GraphPlanner:
         published = np.array([version.ordinal for version in versions], np.int32)
         session = self._models.open(tenant_id="", run_id="", settings=settings, bill=GraphBill())
         return frozenset(kept_versions(published, ledger, settings, session.fingerprint, touched).tolist())
+
+    async def _triples(self, versions: Sequence[VersionRow], settings: GraphSettings) -> Sequence[Triple]:
+        """Read the facts that people have given for what would be read."""
+        if GraphMethod.TRIPLES not in settings.methods or not versions:
+            return ()
+        tenant_id, knowledge_base_id = versions[0].tenant_id, versions[0].knowledge_base_id
+        given = await self._stores.triples.triple_digests(tenant_id, knowledge_base_id)
+        wanted = [version.document_id for version in versions if version.document_id in given]
+        found = await self._stores.triples.triples_of(tenant_id, knowledge_base_id, wanted[:_MAX_TRIPLED])
+        return [triple for triples in found.values() for triple in triples]
 
     async def _read(self, versions: Sequence[VersionRow]) -> _Sample:
         sample = _Sample()
@@ -254,6 +267,20 @@ def _counts(
     return replace(
         scaled, entity_count=entities, relation_count=round(measured.relation_count * share**measured.relation_growth)
     )
+
+
+def _with_triples(counts: GraphCounts, triples: Sequence[Triple], settings: GraphSettings) -> GraphCounts:
+    """Count what people have given exactly; where there is nothing else, it is all that there will be."""
+    if GraphMethod.TRIPLES not in settings.methods:
+        return counts
+    pairs = {pair_of(entity_key(triple.subject), entity_key(triple.object)) for triple in triples}
+    entities = len({key for pair in pairs for key in pair})
+    if set(settings.methods) != {GraphMethod.TRIPLES}:
+        return replace(
+            counts, entity_count=counts.entity_count + entities, relation_count=counts.relation_count + len(pairs)
+        )
+    share = entities / counts.entity_count if counts.entity_count else 0.0
+    return replace(_scaled(counts, share), entity_count=entities, relation_count=len(pairs))
 
 
 def _scaled(counts: GraphCounts, factor: float) -> GraphCounts:
