@@ -9,16 +9,14 @@ from hypothesis import strategies as st
 from corpusmesh_core.graphs.grounding import (
     APART_FACTOR,
     MAX_DESCRIPTION_CHARACTERS,
-    PARTIAL_CONFIDENCE,
-    WHOLE_CONFIDENCE,
     ReadBatch,
-    canonical_text,
     ground,
 )
 from corpusmesh_core.graphs.keys import canonical_name, entity_key, pair_of
 from corpusmesh_core.graphs.parsing import read_graph
 from corpusmesh_core.graphs.read_values import ReadEntity, ReadGraph, ReadRelation
 from corpusmesh_core.graphs.settings import ENTITY_TYPES, GraphMethod
+from corpusmesh_core.graphs.standing import PARTIAL_CONFIDENCE, WHOLE_CONFIDENCE, canonical_text
 from corpusmesh_core.graphs.values import MAX_MENTIONS, EntityFragment, GraphChunk, RelationFragment, Subgraph
 
 ADA = "Ada Lovelace was born in London. Lovelace wrote notes on the engine of Charles Babbage."
@@ -88,6 +86,24 @@ def test_names_of_a_script_without_spaces_are_found(name: str) -> None:
     (entity,) = made(entities(name), ADA, CHINESE).entities
     assert [mention.position for mention in entity.mentions] == [1]
     assert entity.confidence == WHOLE_CONFIDENCE
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "confidence"),
+    [
+        ("서울", "그는 서울에서 일했다.", WHOLE_CONFIDENCE),
+        ("القاهرة", "سافر والقاهرة جميلة.", WHOLE_CONFIDENCE),
+        ("กรุงเทพ", "เขาอยู่ที่กรุงเทพมานาน", WHOLE_CONFIDENCE),
+        ("東京", "彼は東京に住んでいた。", WHOLE_CONFIDENCE),
+        ("Берлин", "Он жил в Берлине.", PARTIAL_CONFIDENCE),
+        ("Deutscher Bundestag", "Die Sitzung des Deutschen Bundestages begann.", PARTIAL_CONFIDENCE),
+        ("Берлин", "Он жил в Москве.", None),
+        ("Harlan", "The Harlands met.", None),
+    ],
+)
+def test_endings_and_particles_of_a_language_do_not_hide_a_name(name: str, text: str, confidence: float | None) -> None:
+    found = [entity.confidence for entity in made(entities(name), text).entities]
+    assert found == ([] if confidence is None else [confidence])
 
 
 def test_a_name_that_the_title_alone_has_is_believed_and_weighs_less() -> None:
