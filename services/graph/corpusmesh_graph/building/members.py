@@ -16,9 +16,9 @@ from corpusmesh_core.records import Record
 from corpusmesh_graph.building.grouping import Marked
 from corpusmesh_graph.building.scope import BuildScope
 
-_MAX_ENTITIES: Final = 30
-_MAX_RELATIONS: Final = 40
-_MAX_RECORDS: Final = 2
+_MAX_ENTITIES: Final = 20
+_MAX_RELATIONS: Final = 24
+_MAX_RECORDS: Final = 1
 """Entities and relations of a community whose records are read, and records of each."""
 _MAX_DESCRIPTION_CHARACTERS: Final = 800
 
