@@ -131,12 +131,13 @@ def test_reports_of_other_knowledge_bases_are_not_above_each_other() -> None:
     assert reports_of_members([one, other], [("other", key_text(1))]) == ((other, 1),)
 
 
-def test_communities_that_name_a_part_of_their_members_hold_what_shares_any() -> None:
+def test_communities_that_name_a_part_of_their_members_hold_what_shares_its_lowest() -> None:
     members = range(1, MAX_LINKED_MEMBERS + 50)
     large = _hit("large", members)
     below = _hit("below", (MAX_LINKED_MEMBERS - 1, MAX_LINKED_MEMBERS + 10), level=1)
-    assert large.holds(below)
-    assert not large.holds(_hit("apart", (5_000, 5_001), level=1))
+    apart = _hit("apart", (5_000, 5_001), level=1)
+    assert roots_of([large, below, apart]) == (large, apart)
+    assert inside([below, apart], [large]) == (below,)
 
 
 def test_a_descent_takes_what_is_near_to_the_best_and_all_below() -> None:
@@ -246,7 +247,8 @@ def test_nothing_that_helps_is_an_answer_and_nonsense_is_none() -> None:
 
 
 def test_key_sentences_are_those_that_hold_the_words_of_the_question() -> None:
-    text = "## Findings\nKey entities:\n- Ada Lovelace\n- The engine was built in Westerby. It was sold later."
+    names = "## Findings\nThe engine:\n**Ada** (person) \u00b7 **engine**\n- Ada Lovelace\n"
+    text = f"{names}- The engine was built in Westerby. It was sold later."
     points = key_points("Where was the engine built?", [(text, 0.8), ("Nothing fits here. Not here either.", 0.4)])
     assert [point.text for point in points] == ["The engine was built in Westerby.", "Nothing fits here."]
     assert points[0].report == 0

@@ -467,3 +467,10 @@ async def test_drift_goes_on_with_what_it_has_where_the_index_does_not_answer_a_
     assert report_of(outcome, "graph").state.value == "ran"
     assert any("a round of follow-up questions was left out" in note for note in outcome.notes)
     assert labels_of(outcome, "entity") == ["Euler"]
+
+
+@pytest.mark.parametrize("mode", [GraphMode.COMMUNITY_LOCAL, GraphMode.DRIFT])
+async def test_particular_words_that_come_with_a_question_name_entities(mode: GraphMode) -> None:
+    outcome = await GraphBench().search(mode, low_level_keywords=("Jakob Bernoulli",))
+    assert labels_of(outcome, "entity")[0] == "Jakob Bernoulli"
+    assert "Euler" in labels_of(outcome, "entity")

@@ -27,6 +27,8 @@ _MARKS: Final = re.compile(r"^(?:[#>*+\-\u2022]+|\d+[.)])\s+")
 _DATA: Final = re.compile(r"\s*\[(?:data|reports?|source)[^\]]{0,80}\]", re.IGNORECASE)
 _HEADING: Final = re.compile(r"^\s*#{1,6}\s")
 _LIST: Final = re.compile(r"[:：]\s*$")
+_NAMES: Final = re.compile(r"^\s*(?:\*\*[^*]+\*\*(?: \([^)]*\))?(?: \u00b7 )?)+\s*$")
+"""A line that names entities and says nothing of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def key_points(question: str, reports: Sequence[tuple[str, float]]) -> tuple[Poi
 
 
 def _sentences(text: str) -> list[str]:
-    lines = [line for line in text.split("\n") if not _HEADING.match(line) and not _LIST.search(line)]
+    lines = [line for line in text.split("\n") if not any(mark.search(line) for mark in (_HEADING, _LIST, _NAMES))]
     found = (
         _MARKS.sub("", sentence)[:_MAX_CHARACTERS].strip() for line in lines for sentence in sentences(line.strip())
     )

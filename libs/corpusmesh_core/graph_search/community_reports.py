@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from corpusmesh_core.graphs.records import MAX_LINKED_MEMBERS, WEIGHT
+from corpusmesh_core.graphs.records import WEIGHT
 from corpusmesh_core.records import Record
 from corpusmesh_core.token_estimate import cut_to_tokens, estimate_tokens
 
@@ -36,35 +36,20 @@ class ReportHit:
     Attributes:
         record: Its record.
         similarity: How like the question it is, about 0 to 1.
+        members: Entities of its community that its record names, keys as text.
     """
 
     record: Record
     similarity: float
-    _members: frozenset[str] = field(init=False, repr=False, compare=False)
+    members: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_members", frozenset(self.record.links))
+        object.__setattr__(self, "members", frozenset(self.record.links))
 
     @property
     def score(self) -> float:
         """Relevance first, then weight; 0 to 1."""
         return (1.0 - _BY_WEIGHT) * max(0.0, self.similarity) + _BY_WEIGHT * weight_of(self.record)
-
-    def holds(self, other: "ReportHit") -> bool:
-        """Tell whether another report is of a part of this one's community.
-
-        Args:
-            other: The other report.
-
-        Returns:
-            Whether it is finer and below.
-        """
-        own, theirs = self.record, other.record
-        if theirs.layer <= own.layer or theirs.knowledge_base_id != own.knowledge_base_id:
-            return False
-        # Any member tells, unless this one has more than its record names.
-        told = theirs.links if len(own.links) >= MAX_LINKED_MEMBERS else theirs.links[:1]
-        return not self._members.isdisjoint(told)
 
 
 def weight_of(report: Record) -> float:
@@ -109,7 +94,7 @@ def roots_of(hits: Sequence[ReportHit]) -> tuple[ReportHit, ...]:
     Returns:
         The coarsest ones of each branch, in order.
     """
-    return tuple(hit for hit in hits if not any(other.holds(hit) for other in hits))
+    return tuple(hit for hit, above in zip(hits, _above(hits, hits), strict=True) if not above)
 
 
 def likely(hits: Sequence[ReportHit], *, most: int = MAX_FOLLOWED) -> tuple[ReportHit, ...]:
@@ -139,7 +124,9 @@ def inside(hits: Sequence[ReportHit], chosen: Sequence[ReportHit]) -> tuple[Repo
         Those of `hits`, in order.
     """
     names = {hit.record.record_id for hit in chosen}
-    return tuple(hit for hit in hits if hit.record.record_id in names or any(coarse.holds(hit) for coarse in chosen))
+    return tuple(
+        hit for hit, above in zip(hits, _above(hits, chosen), strict=True) if above or hit.record.record_id in names
+    )
 
 
 def finest(hits: Sequence[ReportHit], *, share: float = 0.0) -> tuple[ReportHit, ...]:
@@ -152,9 +139,13 @@ def finest(hits: Sequence[ReportHit], *, share: float = 0.0) -> tuple[ReportHit,
     Returns:
         The others, in order.
     """
-    return tuple(
-        hit for hit in hits if not any(hit.holds(other) and other.score >= share * hit.score for other in hits)
-    )
+    replaced = {
+        place
+        for hit, above in zip(hits, _above(hits, hits), strict=True)
+        for place in above
+        if hit.score >= share * hits[place].score
+    }
+    return tuple(hit for place, hit in enumerate(hits) if place not in replaced)
 
 
 def reports_of_members(
@@ -173,7 +164,7 @@ def reports_of_members(
     counts: dict[str, int] = {}
     known = {hit.record.record_id: hit for hit in hits}
     for knowledge_base_id, key in members:
-        own = [hit for hit in hits if hit.record.knowledge_base_id == knowledge_base_id and key in hit._members]
+        own = [hit for hit in hits if hit.record.knowledge_base_id == knowledge_base_id and key in hit.members]
         if own:
             best = max(own, key=lambda hit: (hit.record.layer, hit.score))
             counts[best.record.record_id] = counts.get(best.record.record_id, 0) + 1
@@ -223,3 +214,23 @@ def members_of(reports: Sequence[ReportHit], *, most: int) -> Mapping[str, list[
     for hit in reports:
         keys.setdefault(hit.record.knowledge_base_id, []).extend(hit.record.links[:each])
     return keys
+
+
+def _above(hits: Sequence[ReportHit], others: Sequence[ReportHit]) -> list[list[int]]:
+    """Find for each report the places of those among others that are of a community which holds its own."""
+    rows: dict[str, list[tuple[int, int, frozenset[str]]]] = {}
+    for place, hit in enumerate(others):
+        rows.setdefault(hit.record.knowledge_base_id, []).append((place, hit.record.layer, hit.members))
+    found: list[list[int]] = []
+    for hit in hits:
+        layer = hit.record.layer
+        # A record names the lowest keys of its community: where the lowest of a finer one is not among them, none is.
+        first = hit.record.links[0] if hit.record.links else ""
+        found.append(
+            [
+                place
+                for place, coarser, members in rows.get(hit.record.knowledge_base_id, ())
+                if coarser < layer and first in members
+            ]
+        )
+    return found

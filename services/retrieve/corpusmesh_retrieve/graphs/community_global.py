@@ -80,7 +80,7 @@ class CommunityGlobal:
         if plan.dynamic_selection and plan.community_level:
             found, chosen, by_title = await self._descend(frame, found)
         else:
-            chosen = finest(found)
+            chosen = await asyncio.to_thread(finest, found)
         read = texts_within(
             chosen,
             max_tokens=min(MAX_MAP_TOKENS, plan.max_total_tokens),
@@ -109,11 +109,12 @@ class CommunityGlobal:
         self, frame: GraphFrame, found: Sequence[ReportHit]
     ) -> tuple[tuple[ReportHit, ...], tuple[ReportHit, ...], bool]:
         """Let coarse reports decide which finer ones are read; all that were found, the chosen, whether by a model."""
-        roots = roots_of(found)
+        roots = await asyncio.to_thread(roots_of, found)
         rated = await self._rated(frame, roots)
         below = await reports_below(frame, rated.value, frame.outcome.plan.graph.community_level)
         everything = united([found, below])
-        return everything, finest(inside(everything, rated.value), share=STANDING_FOR), rated.by_model
+        chosen = await asyncio.to_thread(lambda: finest(inside(everything, rated.value), share=STANDING_FOR))
+        return everything, chosen, rated.by_model
 
     async def _rated(self, frame: GraphFrame, roots: Sequence[ReportHit]) -> Made[tuple[ReportHit, ...]]:
         """Choose coarse reports: by their titles where a model helps, else by their scores."""

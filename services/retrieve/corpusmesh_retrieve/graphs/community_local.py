@@ -118,9 +118,10 @@ def named_in(frame: GraphFrame, text: str) -> tuple[Found, ...]:
         text: A question.
 
     Returns:
-        Entities, longer names first.
+        Entities: those of particular words that came with the question first, then longer names first.
     """
-    return frame.named(names_in(text))
+    given = frame.outcome.plan.graph.low_level_keywords if text == frame.outcome.question else ()
+    return distinct(frame.named((*given, *names_in(text))))
 
 
 def around_of(

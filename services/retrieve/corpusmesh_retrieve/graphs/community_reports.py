@@ -1,5 +1,6 @@
 """Looks reports of communities up: by relevance, and those of the entities that most of a graph is about."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -89,7 +90,8 @@ async def reports_below(frame: GraphFrame, chosen: Sequence[ReportHit], level: i
         Ask(question, REPORT_KINDS, _WINDOW, layers=layers, linking_to=members_of(chosen, most=MAX_WINDOW)),
     ]
     names = {hit.record.record_id for hit in chosen}
-    found = inside(united([hits_of(items) for items in await frame.ask(asks)]), chosen)
+    every = united([hits_of(items) for items in await frame.ask(asks)])
+    found = await asyncio.to_thread(inside, every, chosen)
     return tuple(hit for hit in found if hit.record.record_id not in names)
 
 

@@ -7,6 +7,7 @@ References:
     Whiting et al.: Introducing DRIFT Search, Microsoft Research, 2024; seed `003_67b62910d2d3a085.txt`; ADR-0014.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -145,7 +146,8 @@ class Drift:
         """Look up reports, and what of graphs the question itself is about."""
         question, plan = frame.outcome.question, frame.outcome.plan.graph
         most = min(MAX_ENTITIES, plan.top_k)
-        trail.reports = selected(await recall_reports(frame, plan.community_level))[:_MAX_REPORTS]
+        found = await recall_reports(frame, plan.community_level)
+        trail.reports = (await asyncio.to_thread(selected, found))[:_MAX_REPORTS]
         if not trail.reports:
             frame.note(NO_REPORTS)
         [similar] = await frame.ask([Ask(question, ENTITY_KINDS, 2 * OVERSAMPLING * most)])
