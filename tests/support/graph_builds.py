@@ -88,6 +88,8 @@ class GraphWorld:
         self.index = RefreshedIndex()
         self.metadata = MemoryMetadata()
         self.run_count = 0
+        self.shelf: SegmentShelf | None = None
+        """What stays in memory between builds; None where each process is another."""
 
     def put(self, ordinal: int, document: str, texts: Sequence[str], title: str = "") -> None:
         """Publish a version; that of the same document before is not shown any more."""
@@ -204,9 +206,8 @@ class GraphTask:
         )
         stores = world.stores(fuse)
         models = GraphModels(None, None, cast(Any, None), WordCounter(), settings)
-        tools = BuildTools(
-            models=models, shelf=SegmentShelf(stores.objects, max_bytes=1 << 20), communities=LeidenFinder()
-        )
+        shelf = world.shelf or SegmentShelf(stores.objects, max_bytes=1 << 20)
+        tools = BuildTools(models=models, shelf=shelf, communities=LeidenFinder())
         return await GraphBuilder(
             settings, stores, tools, TaskContext(claim, 600.0), world.builds.row, world.graph
         ).work()

@@ -9,6 +9,7 @@ import heapq
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -255,10 +256,16 @@ def _pattern(form: str) -> str:
 
 def _canonical_text(text: str) -> str:
     return " ".join(
-        canonical_name(piece[at : at + MAX_NAME_CHARACTERS])
+        _canonical_piece(piece[at : at + MAX_NAME_CHARACTERS])
         for piece in text.split()
         for at in range(0, len(piece), MAX_NAME_CHARACTERS)
     )
+
+
+@lru_cache(65_536)
+def _canonical_piece(piece: str) -> str:
+    # The sentences of a community are those of the ones beneath it too.
+    return canonical_name(piece)
 
 
 def _descriptions(given: ReportInput) -> list[ReportSentence]:
