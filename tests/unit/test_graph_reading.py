@@ -9,6 +9,7 @@ from corpusmesh_core.errors import InvalidArgumentError, NotFoundError, Overload
 from corpusmesh_core.graphs.keys import entity_key, key_text
 from corpusmesh_core.graphs.resolution import ResolvedPair, pack_pairs
 from corpusmesh_core.graphs.values import Subgraph
+from corpusmesh_core.records import Record, RecordKind, derived_record_id
 from corpusmesh_core.tenancy import Role
 from corpusmesh_graph.config import GraphServiceSettings
 from tests.support.canned_graphs import KB, GraphMesh, entity, harbour
@@ -118,6 +119,34 @@ async def test_an_entity_without_a_description_is_described_by_sentences() -> No
         request = pb.GetEntityRequest(name=name_of("North Quay"))
         found = await harbour().doors().graphs.GetEntity(request, CONTEXT)
     assert found.entity.description == "Of North Quay it is said."
+
+
+async def test_what_a_model_merged_is_told_to_whom_sees_all_of_it() -> None:
+    mesh = harbour()
+    mesh.published |= {23, 24}
+    keys = sorted(key_text(entity_key(name)) for name in ("Anna Berg", "Harbour Board"))
+    for ordinal, sources, key, text in (
+        (23, (1, 2), key_text(entity_key("Anna Berg")), "Chair, and friend of Carl."),
+        (24, (1,), "".join(keys), "Anna has chaired the board for years."),
+    ):
+        record_id = derived_record_id(cast(Any, ordinal), RecordKind.DESCRIPTION, key)
+        mesh.index.records.append(
+            Record(record_id, RecordKind.DESCRIPTION, KB, cast(Any, ordinal), cast(Any, sources), text)
+        )
+    mesh.keep(21, 22, 23, 24)
+    request = pb.GetEntityRequest(name=name_of("Anna Berg"))
+    pair = pb.GetRelationRequest(name=f"{GRAPH}/relations/{keys[0]}-{keys[1]}")
+    with calling("ann"):
+        # No model writes by these settings, so that nothing is asked.
+        assert not (await mesh.doors().graphs.GetEntity(request, CONTEXT)).entity.merged_by_model
+        mesh.config = {"graph": {"methods": ["light", "triples"]}}
+        found = (await mesh.doors().graphs.GetEntity(request, CONTEXT)).entity
+        assert (found.description, found.merged_by_model) == ("Chair, and friend of Carl.", True)
+    with calling("bob"):
+        found = (await mesh.doors().graphs.GetEntity(request, CONTEXT)).entity
+        assert (found.description, found.merged_by_model) == ("She chairs the board.", False)
+        relation = (await mesh.doors().graphs.GetRelation(pair, CONTEXT)).relation
+        assert (relation.description, relation.merged_by_model) == ("Anna has chaired the board for years.", True)
 
 
 @pytest.mark.parametrize("title", ["Carl Dahl", "Nobody"])

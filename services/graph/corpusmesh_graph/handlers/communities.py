@@ -1,38 +1,22 @@
 """Communities whose report a caller may see."""
 
-from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.graphs.records import CHUNKS, WEIGHT
+from corpusmesh_core.graphs.records import CHUNKS
 from corpusmesh_core.ports.index import RecordIndex
-from corpusmesh_core.records import Record, RecordKind
-from corpusmesh_graph.convert import community_key_of, community_to_wire, entity_to_wire, passage_to_wire
+from corpusmesh_core.records import RecordKind
+from corpusmesh_graph.convert import community_to_wire, entity_to_wire, passage_to_wire
 from corpusmesh_graph.handlers.entities import MAX_PAGE_SIZE
+from corpusmesh_graph.handlers.shelf import RecordShelf
 from corpusmesh_graph.names import community_not_found, community_of, graph_of
-from corpusmesh_graph.scenes import MAX_PASSAGES, GraphScene, SceneReader, seconds_left
-from corpusmesh_runtime.context import require_call
+from corpusmesh_graph.scenes import MAX_PASSAGES, SceneReader
 from corpusmesh_runtime.page_tokens import checked_page_size, make_pinned_token, read_pinned_token, within_page
 
-MAX_COMMUNITIES: Final = 20_000
-"""Reports of a graph that are listed."""
 _MAX_ENTITIES: Final = 200
-_MAX_KEPT: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A report in the order of a listing."""
-
-    record_id: str
-    key: str
-    level: int
-    weight: float
 
 
 class CommunityReader:
@@ -46,8 +30,7 @@ class CommunityReader:
             index: The records.
         """
         self._scenes = scenes
-        self._index = index
-        self._kept: OrderedDict[object, tuple[_Entry, ...]] = OrderedDict()
+        self._reports = RecordShelf(index, RecordKind.COMMUNITY_REPORT)
 
     async def page(self, request: pb.ListCommunitiesRequest) -> pb.ListCommunitiesResponse:
         """Give a page of communities.
@@ -69,7 +52,7 @@ class CommunityReader:
         listing = f"{request.parent}/communities/{level}"
         snapshot_id, start = read_pinned_token(listing, request.page_token)
         scene = await self._scenes.look(knowledge_base_id, snapshot_id=snapshot_id)
-        entries = [entry for entry in await self._entries(scene) if level in (None, entry.level)]
+        entries = [entry for entry in await self._reports.listed(scene) if level in (None, entry.level)]
         ids = [entry.record_id for entry in entries[start : start + size]]
         records = await self._scenes.fetch(scene, ids, RecordKind.COMMUNITY_REPORT)
         page = within_page(community_to_wire(record) for record in records)
@@ -96,7 +79,7 @@ class CommunityReader:
         """
         named = community_of(request.name)
         scene = await self._scenes.look(named.knowledge_base_id)
-        ids = [entry.record_id for entry in await self._entries(scene) if entry.key == named.key]
+        ids = [entry.record_id for entry in await self._reports.listed(scene) if entry.key == named.key]
         found = await self._scenes.fetch(scene, ids[:1], RecordKind.COMMUNITY_REPORT)
         if not found:
             raise community_not_found()
@@ -110,34 +93,3 @@ class CommunityReader:
             entities=[entity_to_wire(scene, place) for place in ranked.tolist()],
             passages=within_page(passage_to_wire(record) for record in passages),
         )
-
-    async def _entries(self, scene: GraphScene) -> Sequence[_Entry]:
-        """List the reports that the caller may see; a listing is kept for its other pages."""
-        inputs = scene.view.inputs
-        visible = scene.view.filter_of(RecordKind.COMMUNITY_REPORT)
-        if visible.matches_nothing:
-            return ()
-        tenant_id = require_call().identity.tenant_id
-        seen = scene.view.visibility.ordinals
-        mark = (tenant_id, scene.knowledge_base_id, inputs.snapshot_id, inputs.space_id, seen.serialize())
-        if mark in self._kept:
-            self._kept.move_to_end(mark)
-            return self._kept[mark]
-        records = await self._index.scan(
-            tenant_id,
-            inputs.space_id,
-            visible,
-            knowledge_base_ids=[scene.knowledge_base_id],
-            max_count=MAX_COMMUNITIES,
-            timeout_seconds=seconds_left(),
-        )
-        entries = tuple(sorted(map(_entry, records), key=lambda entry: (entry.level, -entry.weight, entry.key)))
-        self._kept[mark] = entries
-        while len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
-        return entries
-
-
-def _entry(record: Record) -> _Entry:
-    weight = float(record.attributes.get(WEIGHT, "0"))
-    return _Entry(record.record_id, community_key_of(record), record.layer - 1, weight)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.graphs.keys import entity_key
+from corpusmesh_core.graphs.keys import entity_key, key_text
 from corpusmesh_core.graphs.records import KEY
 from corpusmesh_core.graphs.view import GraphView
 from corpusmesh_core.graphs.walking import neighbourhood
@@ -100,7 +100,10 @@ class EntityReader:
         scene, place = await self._find(request.name, request.title)
         entity = entity_to_wire(scene, place)
         [said] = await self._sayings.of_entities(scene, [place])
-        entity.description, entity.merged_by_model = said.description, said.merged_by_model
+        merged = await self._sayings.merged(scene, [key_text(key) for key in scene.keys(place)])
+        if scene.graph.entity_texts(place).description is None and merged:
+            entity.merged_by_model = True
+        entity.description = merged if entity.merged_by_model else said.description
         entity.confidence = said.confidence
         entity.methods.extend(said.methods)
         entity.aliases[:] = sorted({*entity.aliases, *said.names} - {entity.title})

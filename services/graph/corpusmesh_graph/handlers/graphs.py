@@ -57,7 +57,7 @@ class GraphHandlers(GraphServiceServicer):
         self._exports = TenantSlots(settings.max_concurrent_exports, busy=_exports_busy)
         self._describer = GraphDescriber(viewer, GraphCounter(scenes, stores.index))
         self._builder = builder
-        sayings = SayingReader(scenes)
+        sayings = SayingReader(scenes, stores.index)
         self._entities = EntityReader(scenes, sayings, stores.documents, stores.index)
         self._relations = RelationReader(scenes, sayings)
         self._exporter = GraphExporter(scenes, sayings)

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.graphs.keys import key_text, pair_of
 from corpusmesh_core.records import RecordKind
 from corpusmesh_graph.convert import passage_to_wire, relation_to_wire
 from corpusmesh_graph.handlers.entities import MAX_PAGE_SIZE, place_of
@@ -86,10 +87,28 @@ class RelationReader:
             raise relation_not_found()
         relation = relation_to_wire(scene, place)
         await self._sayings.put_into(scene, [relation], [place], most_of_each=MAX_FRAGMENTS)
+        merged = await self._sayings.merged(scene, pair_keys(scene, first, second))
+        if scene.graph.relation_texts(place).description is None and merged:
+            relation.description, relation.merged_by_model = merged, True
         passages = await self._scenes.fetch(scene, scene.passages_of_relation(place), RecordKind.CHUNK)
         return pb.GetRelationResponse(
             relation=relation, passages=within_page(passage_to_wire(record) for record in passages)
         )
+
+
+def pair_keys(scene: GraphScene, first: int, second: int) -> set[str]:
+    """Give the keys that a description of a relation may have: those of any of its ends' names.
+
+    Args:
+        scene: What the caller may see.
+        first: Place of one entity.
+        second: Place of the other.
+
+    Returns:
+        Keys of both ends, joined, the smaller first.
+    """
+    pairs = (pair_of(one, other) for one in scene.keys(first) for other in scene.keys(second))
+    return {"".join(map(key_text, pair)) for pair in pairs}
 
 
 def _strongest(scene: GraphScene, places: list[int]) -> NDArray[np.int64]:

@@ -1,15 +1,20 @@
 """What documents say of entities and relations, put together from what the caller may see."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
+from corpusmesh_core.errors import InvalidArgumentError
+from corpusmesh_core.graph_search.records import statement_of
 from corpusmesh_core.graphs.descriptions import assembled_description
 from corpusmesh_core.graphs.edits import RelationTexts
 from corpusmesh_core.graphs.records import CONFIDENCE, METHODS, SOURCE, texts_of
+from corpusmesh_core.graphs.settings import GraphSettings
+from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.records import Record, RecordKind
+from corpusmesh_graph.handlers.shelf import RecordShelf
 from corpusmesh_graph.names import entity_name
 from corpusmesh_graph.scenes import GraphScene, SceneReader
 
@@ -32,7 +37,6 @@ class Said:
         keywords: What it is about; of a relation alone.
         methods: How it was found, ascending.
         confidence: How sure the surest method is, 0 to 1.
-        merged_by_model: Whether a language model merged the description.
     """
 
     description: str = ""
@@ -42,19 +46,36 @@ class Said:
     keywords: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     confidence: float = 0.0
-    merged_by_model: bool = False
 
 
 class SayingReader:
     """Reads what documents say; every query carries the caller's filter."""
 
-    def __init__(self, scenes: SceneReader) -> None:
+    def __init__(self, scenes: SceneReader, index: RecordIndex) -> None:
         """Create it.
 
         Args:
             scenes: What callers see.
+            index: The records.
         """
         self._scenes = scenes
+        self._merged = RecordShelf(index, RecordKind.DESCRIPTION)
+
+    async def merged(self, scene: GraphScene, keys: Collection[str]) -> str:
+        """Read what a language model made of all that documents say of one entity or relation.
+
+        Args:
+            scene: What the caller may see.
+            keys: Keys of its names; of a relation keys of both ends, joined.
+
+        Returns:
+            The text; "" where there is none, or the caller may not see all that it was made from.
+        """
+        if not writes_descriptions(scene):
+            return ""
+        found = [one.record_id for one in await self._merged.listed(scene) if one.key in keys]
+        records = await self._scenes.fetch(scene, found[:1], RecordKind.DESCRIPTION)
+        return statement_of(records[0]) if records else ""
 
     async def of_entities(
         self, scene: GraphScene, places: Sequence[int], *, most_of_each: int = MAX_FRAGMENTS
@@ -113,7 +134,7 @@ class SayingReader:
         """
         found = await self.of_relations(scene, places, most_of_each=most_of_each)
         for message, said in zip(messages, found, strict=True):
-            message.description, message.merged_by_model = said.description, said.merged_by_model
+            message.description = said.description
             message.predicate, message.confidence = said.predicate, said.confidence
             if said.source and entity_name_at(scene, said.source) == message.target:
                 # A relation has no direction of its own; what is said of it may have one.
@@ -126,6 +147,21 @@ class SayingReader:
         record_ids = list(dict.fromkeys(record_id for group in wanted for record_id in group))
         records = {record.record_id: record for record in await self._scenes.fetch(scene, record_ids, kind)}
         return [_said([records[record_id] for record_id in group if record_id in records]) for group in wanted]
+
+
+def writes_descriptions(scene: GraphScene) -> bool:
+    """Tell whether a language model merges descriptions of a graph; by default none does, and nothing is asked.
+
+    Args:
+        scene: What the caller may see.
+
+    Returns:
+        Whether there may be such descriptions.
+    """
+    try:
+        return bool(GraphSettings.of(scene.view.inputs.config).model_methods)
+    except InvalidArgumentError:
+        return False
 
 
 def _corrected(said: Said, corrected: RelationTexts) -> Said:
