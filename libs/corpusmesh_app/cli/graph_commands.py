@@ -60,8 +60,7 @@ async def plan(session: Session, knowledge_base: RequiredKnowledgeBase, full: Fu
         if found.tenant_tokens_left >= 0:
             rows.append(("Tokens left today", f"{found.tenant_tokens_left:,}"))
         session.output.table(("", "PLAN"), rows, empty="")(console)
-        read = found.plan.document_count - found.plan.reused_document_count
-        if found.sampled_document_count < read:
+        if found.sampled_document_count < found.plan.document_count:
             console.print(f"Projected from {found.sampled_document_count:,} documents taken evenly over all.")
 
     session.output.result(shape, render)

@@ -251,7 +251,8 @@ def headline(graph: pb.Graph) -> str:
         parts.append(f"{progress.phase} {progress.done_count:,} of {progress.total_count:,}")
     if graph.HasField("bill"):
         bill = graph.bill
-        parts.append(f"{many(bill.document_count, 'document')}, {many(bill.model_call_count, 'call')} of a model")
+        covered = bill.document_count + bill.reused_document_count
+        parts.append(f"{many(covered, 'document')}, {many(bill.model_call_count, 'call')} of a model")
     if graph.outdated:
         parts.append("outdated")
     if graph.error_message:
@@ -315,7 +316,7 @@ def render_cost(columns: Mapping[str, pb.GraphCost]) -> list[tuple[str, ...]]:
     """
     costs = list(columns.values())
     lines: list[tuple[str, ...]] = [
-        ("Documents", *(f"{cost.document_count:,}" for cost in costs)),
+        ("Documents read", *(f"{cost.document_count:,}" for cost in costs)),
         ("  taken over", *(f"{cost.reused_document_count:,}" for cost in costs)),
         ("Chunks read", *(f"{cost.chunk_count:,}" for cost in costs)),
         ("Entities, relations", *(f"{cost.entity_count:,}, {cost.relation_count:,}" for cost in costs)),

@@ -139,7 +139,7 @@ class GraphPlanner:
         counts = _counts(sample.tokens, settings, measured, factor)
         counts = _with_triples(counts, await self._triples(read, settings), settings)
         cost = _projected(plan_calls(sample.tokens, settings, counts), counts, factor)
-        cost.document_count = len(versions)
+        cost.document_count = len(read)
         cost.reused_document_count = len(versions) - len(read)
         cost.chunk_count = sum(version.chunk_count for version in read)
         _put_reports(cost, row, full=full)
