@@ -1,7 +1,11 @@
 """How many tokens a text has, about, where no tokenizer is at hand."""
 
+import re
+from typing import Final
+
 _LATIN_CHARACTERS_PER_TOKEN = 4
 _LAST_LATIN = 0x24F
+_OTHERS: Final = re.compile(r"[^\x00-\u024f]+")
 
 
 def estimate_tokens(text: str) -> int:
@@ -13,8 +17,8 @@ def estimate_tokens(text: str) -> int:
     Returns:
         At least 1 for a text that is not empty.
     """
-    latin = sum(1 for character in text if ord(character) <= _LAST_LATIN)
-    return -(-latin // _LATIN_CHARACTERS_PER_TOKEN) + len(text) - latin
+    others = 0 if text.isascii() else sum(map(len, _OTHERS.findall(text)))
+    return -(-(len(text) - others) // _LATIN_CHARACTERS_PER_TOKEN) + others
 
 
 def cut_to_tokens(text: str, max_tokens: int) -> str:
@@ -27,6 +31,8 @@ def cut_to_tokens(text: str, max_tokens: int) -> str:
     Returns:
         The longest beginning with at most that many.
     """
+    if len(text) <= max_tokens or text.isascii():
+        return text[: max(0, max_tokens) * _LATIN_CHARACTERS_PER_TOKEN]
     quarters = max_tokens * _LATIN_CHARACTERS_PER_TOKEN
     for place, character in enumerate(text):
         quarters -= 1 if ord(character) <= _LAST_LATIN else _LATIN_CHARACTERS_PER_TOKEN

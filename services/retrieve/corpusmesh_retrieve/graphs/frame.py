@@ -77,6 +77,7 @@ class GraphFrame:
     entity_records: dict[tuple[int, int], list[Record]] = field(default_factory=dict)
     relation_records: dict[tuple[int, int], list[Record]] = field(default_factory=dict)
     _terms: dict[str, QueryTerms] = field(default_factory=dict)
+    _names: dict[tuple[int, int], str] = field(default_factory=dict)
 
     @property
     def views(self) -> tuple[GraphView, ...]:
@@ -87,6 +88,21 @@ class GraphFrame:
     def spaces(self) -> tuple[SpaceView, ...]:
         """The spaces that the graphs are in, each once."""
         return tuple({graph.space.space_id: graph.space for graph in self.graphs}.values())
+
+    def name(self, graph: int, entity: int) -> str:
+        """Name an entity.
+
+        Args:
+            graph: Its graph.
+            entity: Its place.
+
+        Returns:
+            The name, read from the view once.
+        """
+        known = self._names.get((graph, entity))
+        if known is None:
+            known = self._names[graph, entity] = self.graphs[graph].view.name(entity)
+        return known
 
     @property
     def near(self) -> tuple[int, ...]:

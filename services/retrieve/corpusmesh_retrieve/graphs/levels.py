@@ -33,7 +33,7 @@ from corpusmesh_retrieve.stages import StageResult, counted
 _RECORDS_PER_ITEM: Final = 2
 """Records that are asked for, for each entity or relation that is wanted: several documents may speak of one."""
 _NEIGHBOURS_PER_ITEM: Final = 2
-_MAX_POOL: Final = 160
+_MAX_POOL: Final = 80
 """Passages that the question is compared with."""
 _BY_LOW: Final = frozenset({GraphMode.LOCAL, GraphMode.HYBRID, GraphMode.MIX})
 _BY_HIGH: Final = frozenset({GraphMode.GLOBAL, GraphMode.HYBRID, GraphMode.MIX})

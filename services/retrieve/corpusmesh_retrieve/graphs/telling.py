@@ -62,7 +62,7 @@ def entity_lines(frame: GraphFrame, entities: Sequence[Found]) -> list[Line]:
         if records:
             view = frame.graphs[item.graph].view
             said = view.entity_texts(item.place).description or _statement(records)
-            text = Row((view.name(item.place), view.type(item.place)), item.score, said).line
+            text = Row((frame.name(item.graph, item.place), view.type(item.place)), item.score, said).line
             lines.append(Line(item, text, estimate_tokens(text) + 1))
     return lines
 
@@ -129,8 +129,9 @@ def ends_named(frame: GraphFrame, relation: Found) -> tuple[str, str]:
     for record in frame.relation_records.get(relation.identity, ()):
         source = record.attributes.get("source", "")
         if source and view.find([int(source, 16)]).tolist() == [high]:
-            return view.name(high), view.name(low)
-    return view.name(low), view.name(high)
+            low, high = high, low
+            break
+    return frame.name(relation.graph, low), frame.name(relation.graph, high)
 
 
 def passages_of(frame: GraphFrame, entities: Sequence[Found], relations: Sequence[Found]) -> list[tuple[str, ...]]:
@@ -240,7 +241,7 @@ def tell_entities(frame: GraphFrame, entities: Sequence[Found], kept: Collection
             GraphStep(
                 StepKind.ENTITY,
                 entity_name(graph.knowledge_base_id, int(graph.view.entity_keys[item.place])),
-                graph.view.name(item.place),
+                frame.name(item.graph, item.place),
                 item.reason,
                 item.score,
                 item.hop,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from corpusmesh_core.graph_search.records import chunk_links, stands_for_chunks
+from corpusmesh_core.graph_search.records import chunk_links, is_table, stands_for_chunks
 from corpusmesh_core.ports.index import MAX_REQUESTS, MAX_WINDOW, Candidates, RecallRequest, RecordIndex
 from corpusmesh_core.ranking import RankedCandidate
 from corpusmesh_core.records import Record, RecordKind
@@ -61,7 +61,9 @@ class LeafStage:
         if not wanted or view.visibility.is_empty:
             return {}
         visibility = build_filter(view.visibility, (RecordKind.CHUNK,))
-        terms = await asyncio.to_thread(lambda: [analyze_query(node.text) for node in wanted])
+        # A table names no more than are read, the chunks of its best lines first.
+        said = ["" if is_table(node) else node.text for node in wanted]
+        terms = await asyncio.to_thread(lambda: [analyze_query(text) for text in said])
         count = min(MAX_LEAVES, max(_LEAST_LEAVES, _MAX_READ // len(wanted)))
         requests = [
             RecallRequest(
@@ -82,10 +84,14 @@ class LeafStage:
                 requests[start : start + MAX_REQUESTS],
                 timeout_seconds=_seconds(call),
             )
-        return {
-            node.record_id: tuple(item.record for item in candidates.items)
-            for node, candidates in zip(wanted, found, strict=True)
-        }
+        leaves: dict[str, tuple[Record, ...]] = {}
+        for node, candidates in zip(wanted, found, strict=True):
+            read = [item.record for item in candidates.items]
+            if is_table(node):
+                by_name = {record.record_id: record for record in read}
+                read = [by_name[name] for name in node.links if name in by_name]
+            leaves[node.record_id] = tuple(read)
+        return leaves
 
     async def _links(
         self, call: CallContext, outcome: SearchOutcome, nodes: Sequence[RankedCandidate]
