@@ -2,7 +2,7 @@
 
     python bench/graph_updates.py EVAL_DIRECTORY [COUNT ...]
 
-Documents are ten passages of the set each, ended by its end and begun anew with other words if there are too few. The
+Documents are three passages of the set each, begun anew with other names where there are too few. The
 index is a dict, so what OpenSearch takes is not in it; all other work of the graph worker is: reading chunks, finding
 entities, resolution, communities, reports, packing. Processor seconds of one core.
 """
@@ -24,7 +24,7 @@ from corpusmesh_graph.config import GraphServiceSettings
 from tests.support.graph_builds import GraphWorld
 from tests.support.tree_builds import Fuse
 
-_CHUNKS = 10
+_CHUNKS = 3
 _ADDED = 3
 
 

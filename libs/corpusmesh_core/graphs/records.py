@@ -273,6 +273,47 @@ def report_record(
     )
 
 
+def description_record(
+    knowledge_base_id: str,
+    ordinal: int,
+    keys: Sequence[int],
+    said: tuple[str, str],
+    *,
+    sources: Sequence[int],
+    links: Sequence[str],
+    made_by: str,
+) -> Record:
+    """Make the record of what a language model has made of many descriptions.
+
+    Args:
+        knowledge_base_id: Knowledge base.
+        ordinal: Ordinal that publishes it.
+        keys: Key of the entity, or of both ends of the relation.
+        said: Its name and the description.
+        sources: Versions whose descriptions it was made of.
+        links: Ids of chunks that those stand in.
+        made_by: Model and version of the prompt.
+
+    Returns:
+        The record.
+    """
+    name, text = said
+    ends = dict(zip((SOURCE, TARGET) if len(keys) > 1 else (KEY,), map(key_text, keys), strict=True))
+    return Record(
+        record_id=derived_record_id(Ordinal(ordinal), RecordKind.DESCRIPTION, "".join(map(key_text, keys))),
+        kind=RecordKind.DESCRIPTION,
+        knowledge_base_id=knowledge_base_id,
+        publisher=Ordinal(ordinal),
+        sources=tuple(Ordinal(version) for version in sorted(set(sources))),
+        text=text,
+        title=name,
+        token_count=estimate_tokens(text),
+        keywords=(name,) if len(keys) == 1 else (),
+        attributes={**ends, DESCRIPTION: text, MADE_BY: made_by},
+        links=tuple(links[:MAX_LINKED_CHUNKS]),
+    )
+
+
 def _record(
     place: RecordPlace,
     kind: RecordKind,

@@ -17,12 +17,14 @@ from corpusmesh_core.graphs.segments import Segment, pack_segment
 from corpusmesh_core.graphs.settings import GraphSettings, GraphVectors
 from corpusmesh_core.graphs.telling import figures_values, progress_of
 from corpusmesh_core.graphs.values import GraphBill, GraphFigures
+from corpusmesh_core.graphs.view import GraphView, compile_view
 from corpusmesh_core.ports.builds import BuildRow
 from corpusmesh_core.ports.index import RecordSelection
 from corpusmesh_core.ports.work import BuildChange, StageOutcome
 from corpusmesh_core.records import Ordinal
 from corpusmesh_core.tenancy.publishing import dump_bitmap
 from corpusmesh_graph.building.before import LEDGER, GraphBefore, read_ledger, read_segments, segment_keys
+from corpusmesh_graph.building.describing import DESCRIBED, Describer
 from corpusmesh_graph.building.drafts import GraphDraft, Phase, pack_draft, unpack_draft
 from corpusmesh_graph.building.extracting import Extractor
 from corpusmesh_graph.building.linking import Linker
@@ -74,7 +76,6 @@ class GraphBuilder:
             context,
             build,
             graph,
-            tools.models.model,
             GraphBill(),
             GraphDraft("", 0, b""),
             monotonic(),
@@ -145,17 +146,21 @@ class GraphBuilder:
             draft.phase = Phase.RESOLVE
         while True:
             linker = Linker(self._scope, self._session, self._before, self._tools.shelf)
+            describer = Describer(self._scope, self._session, self._before)
             reporter = Reporter(self._scope, self._session, self._before, self._tools.communities)
             await self._scope.tell(len(draft.wanted.versions), draft.wanted.done_count)
             linked = await linker.link()
             if draft.phase is Phase.RESOLVE:
                 draft.phase = Phase.COMMUNITIES
             await self._scope.tell(1, 0)
-            if not await reporter.report(linked):
+            view = await asyncio.to_thread(
+                compile_view, list(linked.segments.values()), linked.shown, linked.pairs, linked.corrections
+            )
+            if not (await describer.describe(view) and await reporter.report(view, linked.corrections)):
                 return await self._pause()
             draft.phase = Phase.PUBLISH
             if not await linker.leave_out():
-                return await self._publish(reporter)
+                return await self._publish(view, reporter.grouping, [*describer.made, *reporter.made])
             # Something was deleted meanwhile: all that it is part of is put together without it.
             draft.phase = Phase.RESOLVE
 
@@ -203,12 +208,12 @@ class GraphBuilder:
         former = claim.payload.get(DRAFT, "")
         return StageOutcome(goes_on=True, payload={**claim.payload, DRAFT: key, FORMER: former})
 
-    async def _publish(self, reporter: Reporter) -> StageOutcome:
+    async def _publish(self, view: GraphView, grouping: bytes, further: list[int]) -> StageOutcome:
         scope, draft = self._scope, self._scope.draft
         await scope.tell(1, 0)
         made = draft.wanted.made
         ordinals = draft.wanted.ordinals[made]
-        await self._check(ordinals.tolist(), int(draft.wanted.record_counts[made].sum()), reporter)
+        await self._check(ordinals.tolist(), int(draft.wanted.record_counts[made].sum()), further)
         old = self._before.ledger
         kept = np.searchsorted(old.versions, draft.kept)
         versions = np.concatenate([draft.kept, draft.wanted.versions[made]])
@@ -226,8 +231,8 @@ class GraphBuilder:
             fingerprints=column(old.fingerprints, draft.wanted.fingerprints),
             texts=column(old.texts, draft.wanted.texts),
             triples=draft.triples,
-            linking=linking_of(scope.graph, scope.model),
-            grouping=reporter.grouping,
+            linking=linking_of(scope.graph, self._session.confirmed_by),
+            grouping=grouping,
             reports=draft.reports,
         )
         content = await asyncio.to_thread(pack_ledger, ledger)
@@ -235,7 +240,8 @@ class GraphBuilder:
         await scope.put(key, content)
         self._settle()
         bill = add_bills(draft.bill, scope.bill)
-        figures = GraphFigures(reporter.entity_count, reporter.relation_count, len(draft.reports), bill)
+        report_count = sum(not key.startswith(DESCRIBED) for key in draft.reports)
+        figures = GraphFigures(len(view.entity_keys), len(view.relation_ends), report_count, bill)
         nodes = BitMap(ledger.publishers.tolist()) | BitMap([item.ordinal for item in draft.reports.values()])
         return StageOutcome(
             build=BuildChange(
@@ -248,11 +254,11 @@ class GraphBuilder:
             )
         )
 
-    async def _check(self, ordinals: list[int], expected: int, reporter: Reporter) -> None:
+    async def _check(self, ordinals: list[int], expected: int, further: list[int]) -> None:
         """See to it that the index holds every record that this build has written."""
         scope = self._scope
-        ordinals = [*ordinals, *reporter.made]
-        expected += len(reporter.made)
+        ordinals = [*ordinals, *further]
+        expected += len(further)
         if not ordinals:
             return
         await scope.refresh()

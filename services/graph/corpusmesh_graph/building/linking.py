@@ -231,7 +231,7 @@ class Linker:
 
     async def _old_index(self) -> NameIndex | None:
         scope = self._scope
-        if self._before.ledger.linking != linking_of(scope.graph, scope.model):
+        if self._before.ledger.linking != linking_of(scope.graph, self._session.confirmed_by):
             return None
         packed = await scope.find(self._before_artefact(NAMES)) if self._before_artefact(NAMES) else None
         if packed is None:

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from corpusmesh_core.graphs.columns import ranges
 from corpusmesh_core.graphs.communities import WeightedGraph
+from corpusmesh_core.graphs.corrections import Corrections
 from corpusmesh_core.graphs.ledger import ReportEntry
 from corpusmesh_core.graphs.records import MAX_SOURCES, PARENT, report_record
 from corpusmesh_core.graphs.reports import community_weights, lite_report
 from corpusmesh_core.graphs.settings import GraphVectors, ReportMethod
 from corpusmesh_core.graphs.values import CommunityReport
-from corpusmesh_core.graphs.view import GraphView, compile_view
+from corpusmesh_core.graphs.view import GraphView
 from corpusmesh_core.ports.communities import CommunityFinder
-from corpusmesh_core.prompts.graph_report_v1 import GRAPH_REPORT_VERSION
 from corpusmesh_core.records import Ordinal, Record, RecordKind, derived_record_id
 from corpusmesh_core.trees.vectors import as_kept
 from corpusmesh_graph.building.before import COMMUNITIES, GraphBefore
+from corpusmesh_graph.building.describing import DESCRIBED
 from corpusmesh_graph.building.drafts import Phase
 from corpusmesh_graph.building.grouping import Marked, group, grouping_of, mark
-from corpusmesh_graph.building.linking import Linked
 from corpusmesh_graph.building.members import MemberReader
 from corpusmesh_graph.building.scope import BuildScope
 from corpusmesh_graph.models import GraphSession
@@ -68,31 +68,27 @@ class Reporter:
         """Ordinals of the reports that this build has written, by this slice or one before."""
         self.grouping = b""
         """See `Ledger.grouping`."""
-        self.entity_count = 0
-        self.relation_count = 0
 
-    async def report(self, linked: Linked) -> bool:
+    async def report(self, view: GraphView, corrections: Corrections) -> bool:
         """Bring communities and reports up to date, until all is done or the time of a slice is over.
 
         Args:
-            linked: The graph.
+            view: The graph, wholly visible.
+            corrections: What people have corrected in it.
 
         Returns:
             Whether all is done.
         """
         scope, draft = self._scope, self._scope.draft
-        segments = list(linked.segments.values())
-        view = await asyncio.to_thread(compile_view, segments, linked.shown, linked.pairs, linked.corrections)
-        self.entity_count, self.relation_count = len(view.entity_keys), len(view.relation_ends)
         if scope.graph.reports is ReportMethod.OFF:
-            draft.reports = {}
+            draft.reports = _described(draft.reports)
             draft.artefacts.pop(COMMUNITIES, None)
             return True
         self.grouping = grouping_of(scope.graph)
         grouping = await group(scope, self._before, view, self._finder)
         draft.phase = Phase.REPORTS
         marked = await asyncio.to_thread(
-            mark, scope.graph, f"{scope.model} {GRAPH_REPORT_VERSION}", view, grouping.communities, linked.corrections
+            mark, scope.graph, self._session.reported_by, view, grouping.communities, corrections
         )
         orders = await asyncio.to_thread(self._orders, view, marked)
         first = await self._reserved(orders)
@@ -107,7 +103,7 @@ class Reporter:
         draft = self._scope.draft
         old = self._before.ledger.reports
         there = draft.reports
-        draft.reports = {}
+        draft.reports = _described(there)
         orders: list[_Order] = []
         for item in marked:
             key, before = item.community.key, old.get(item.community.key)
@@ -167,7 +163,8 @@ class Reporter:
             await scope.tell(len(orders), done_count)
             if scope.is_over and done_count < len(orders):
                 return False
-        scope.bill.reused_report_count += len(draft.reports) - scope.bill.report_count
+        count = len(draft.reports) - len(_described(draft.reports))
+        scope.bill.reused_report_count += count - len(orders)
         return True
 
     async def _moved(self, orders: Sequence[tuple[_Order, int]]) -> dict[int, Record]:
@@ -223,7 +220,7 @@ class Reporter:
                 reports[place] = replace(reports[place], fallback=answer.fallback)
                 continue
             reports[place] = replace(
-                reports[place], title=answer.title, text=answer.text, made_by=f"{scope.model} {GRAPH_REPORT_VERSION}"
+                reports[place], title=answer.title, text=answer.text, made_by=self._session.reported_by
             )
         return reports
 
@@ -243,6 +240,10 @@ class Reporter:
             for record, vector in zip(wanted, vectors, strict=True)
         }
         return [made.get(record.record_id, record) for record in ordered]
+
+
+def _described(reports: Mapping[str, ReportEntry]) -> dict[str, ReportEntry]:
+    return {key: item for key, item in reports.items() if key.startswith(DESCRIBED)}
 
 
 def _sources(view: GraphView, places: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -34,7 +34,6 @@ class BuildScope:
         context: The task.
         row: The build.
         graph: How the graph is made.
-        model: Name of the language model; "" where none is configured.
         bill: What this slice has cost.
         draft: How far the build is.
         began: Time of the monotonic clock at which the task began.
@@ -45,7 +44,6 @@ class BuildScope:
     context: TaskContext
     row: BuildRow
     graph: GraphSettings
-    model: str
     bill: GraphBill
     draft: GraphDraft
     began: float
