@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pyroaring import FrozenBitMap
 
 from corpusmesh_core.graphs.cost import MAX_FRAGMENTS
 from corpusmesh_core.graphs.fingerprints import digest
@@ -98,7 +99,7 @@ class Describer:
         if waiting:
             # What this slice has written is read again here.
             await scope.refresh()
-        seen = [*view.graph.document_version.tolist(), *view.graph.document_publisher.tolist()]
+        seen = FrozenBitMap([*view.graph.document_version.tolist(), *view.graph.document_publisher.tolist()])
         for start in range(0, len(waiting), _BATCH):
             places = waiting[start : start + _BATCH]
             found = await scope.records([record_id for place in places for record_id in orders[place].record_ids], seen)

@@ -98,7 +98,9 @@ class Extractor:
             if not self._asks:
                 yield documents
                 continue
-            for document in documents:
+            for place, document in enumerate(documents):
+                if place and self._scope.is_over:
+                    return
                 yield [document]
 
     async def _found(self, documents: Sequence[GraphDocument]) -> list[Found]:

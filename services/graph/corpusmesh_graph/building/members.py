@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pyroaring import FrozenBitMap
 
 from corpusmesh_core.graphs.descriptions import assembled_description
 from corpusmesh_core.graphs.records import texts_of
@@ -44,7 +45,7 @@ class MemberReader:
         """
         self._scope = scope
         self._view = view
-        self._ordinals = [*view.graph.document_version.tolist(), *view.graph.document_publisher.tolist()]
+        self._ordinals = FrozenBitMap([*view.graph.document_version.tolist(), *view.graph.document_publisher.tolist()])
 
     async def read(self, communities: Sequence[Marked]) -> list[ReportInput]:
         """Read what the reports of some communities are made of.

@@ -1,8 +1,10 @@
 """What every part of a build works with."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
+
+from pyroaring import FrozenBitMap
 
 from corpusmesh_core.bills import add_bills
 from corpusmesh_core.errors import NotFoundError
@@ -136,7 +138,7 @@ class BuildScope:
     async def records(
         self,
         record_ids: Sequence[str],
-        ordinals: Sequence[int],
+        ordinals: Iterable[int],
         *,
         kinds: Sequence[RecordKind] = (RecordKind.ENTITY, RecordKind.RELATION),
         with_vectors: bool = False,
@@ -154,8 +156,8 @@ class BuildScope:
         """
         if not record_ids:
             return {}
-        seen = sorted(set(ordinals))
-        visibility = build_filter(Visibility.of("build", seen, seen[-1] + 1 if seen else 1), kinds)
+        seen = FrozenBitMap(ordinals)
+        visibility = build_filter(Visibility("build", seen, seen.max() + 1 if seen else 1), kinds)
         size = _PAGE_WITH_VECTORS if with_vectors else MAX_WINDOW
         found: dict[str, Record] = {}
         for start in range(0, len(record_ids), size):
