@@ -17,7 +17,7 @@ from corpusmesh_core.graphs.view import UNKNOWN, GraphView
 from corpusmesh_core.ranking.names import Name, find_names
 from corpusmesh_core.text import QueryTerms, analyze
 
-SUBJECT_WEIGHT: Final = 4.0
+SUBJECT_WEIGHT: Final = 8.0
 """Weight of a mention from which on a passage is about the entity; see `extraction.document.SUBJECT_WEIGHT`."""
 _MAX_CHARACTERS: Final = 4_000
 _BEARING: Final = 0.3
@@ -26,6 +26,7 @@ _MAX_WORDS: Final = 8
 _MAX_ROW_WORDS: Final = 64
 _MAX_RUN: Final = 12
 _MAX_ROW_CHARACTERS: Final = 96
+_UNSPACED_SHARE: Final = 0.2
 _MIN_PREFIX: Final = 5
 _MAX_ENDING: Final = 2
 
@@ -101,7 +102,8 @@ def question_links(question: str, view: GraphView) -> tuple[Link, ...]:
         Each entity once, in order.
     """
     text = question[:_MAX_CHARACTERS]
-    found = _linked(text, [*_names(text), *_rows(text)], view, UNKNOWN)
+    # Rows of words that are no names lead astray where there are names.
+    found = _linked(text, _names(text), view, UNKNOWN) or _linked(text, list(_rows(text)), view, UNKNOWN)
     return tuple(Link(entity, 1.0) for entity in dict.fromkeys(entity for _, entity in found))
 
 
@@ -152,7 +154,8 @@ def is_about(view: GraphView, entity: int, passage: int) -> bool:
 def _names(text: str) -> list[Name]:
     """Find what may be a name: in scripts with capitals what looks like one, in scripts without spaces words."""
     names = list(find_names(text))
-    if UNSPACED.search(text) is not None:
+    # What a Chinese name in an English text costs is the dictionary.
+    if len(UNSPACED.findall(text)) > _UNSPACED_SHARE * len(text):
         names.extend(
             Name(analyze(word.name).fine, word.start, word.end)
             for start, end in sentence_spans(text)
@@ -187,6 +190,10 @@ def _linked(text: str, names: Sequence[Name], view: GraphView, passage: int) -> 
         is_alone = int(offsets[entity + 1]) - start == 1 and int(indices[start]) == passage
         if not is_alone:
             found.append((name, entity))
+    if passage != UNKNOWN:
+        own = frozenset(_mentioned(view, passage))
+        # A lone word inside a longer name is that entity only where the extraction took it for one.
+        found = [(name, entity) for name, entity in found if entity in own or len(name.terms) > 1]
     found.sort(key=lambda item: (item[0].start, -item[0].end))
     longest: list[tuple[Name, int]] = []
     start, end = -1, -1
@@ -196,6 +203,11 @@ def _linked(text: str, names: Sequence[Name], view: GraphView, passage: int) -> 
             longest.append((name, entity))
             start, end = name.start, name.end
     return longest
+
+
+def _mentioned(view: GraphView, passage: int) -> Sequence[int]:
+    rows = view.passage_mentions
+    return list(rows.indices[int(rows.indptr[passage]) : int(rows.indptr[passage + 1])].tolist())
 
 
 class _Sentences:

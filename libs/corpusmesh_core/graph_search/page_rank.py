@@ -35,6 +35,7 @@ References:
     Haveliwala: Topic-Sensitive PageRank, WWW 2002.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -53,10 +54,10 @@ MAX_ROUNDS: Final = 2
 """Rounds of further passages: the second one only where the first has brought a passage that leads on."""
 MAX_WANTED: Final = 64
 """Most passages of a round."""
-_WALKED: Final = 24
-"""Of the passages of the first round, those that the walk chooses."""
 _MAX_MENTIONS: Final = 200
 """Passages that mention an entity, from which on it leads to those alone that are about it."""
+_MAX_ABOUT: Final = 64
+_MOST_TOLD: Final = 2.0
 _STEP: Final = 1e-6
 
 
@@ -79,7 +80,7 @@ class GraphOptions:
     damping: float = 0.5
     passage_weight: float = 0.05
     gain: float = 0.4
-    walk_gain: float = 0.2
+    walk_gain: float = 0.1
     source_count: int = 5
     bearing_share: float = 0.6
     mention_share: float = 0.5
@@ -95,16 +96,18 @@ class _Lead:
         source: Record that names it; "" for the question.
         strength: How much it counts, 0 to 1.
         about: Passages that are about it.
-        mentioning: Passages that mention it.
-        mention_strength: What one of these counts.
+        mentioning: Passages that mention it, with the weights of the mentions.
+        mention_strength: What one of these counts whose mention is a lone one.
+        passage_count: Passages that name it, at least 1.
     """
 
     entity: int
     source: str
     strength: float
     about: tuple[int, ...]
-    mentioning: tuple[int, ...]
+    mentioning: tuple[tuple[int, float], ...]
     mention_strength: float
+    passage_count: int
 
 
 @dataclass(slots=True)
@@ -177,12 +180,9 @@ class GraphSearch:
         for lead in state.leads:
             for passage in lead.about:
                 promise[passage] = max(promise.get(passage, 0.0), lead.strength / len(lead.about))
-            for passage in lead.mentioning:
-                promise[passage] = max(promise.get(passage, 0.0), lead.mention_strength)
+            for passage, weight in lead.mentioning:
+                promise[passage] = max(promise.get(passage, 0.0), lead.mention_strength * _told(weight))
         best = sorted(promise, key=lambda passage: (-promise[passage], passage))[:MAX_WANTED]
-        if not self._requested and best:
-            walked = self._walk(state)
-            best = [*best[: MAX_WANTED - _WALKED], *(passage for passage, _ in walked[:_WALKED])]
         held = {part for item in ranked for part in (item.candidate.record.record_id, *item.merged_record_ids)}
         ids = dict.fromkeys(self._view.passage_record_id(passage) for passage in best)
         fresh = tuple(record_id for record_id in ids if record_id not in held and record_id not in self._requested)
@@ -206,7 +206,9 @@ class GraphSearch:
         scale = _scale(ranked)
         lifted = {record_id: self._made(state, record_id, scale) for record_id in state.items}
         options = HopOptions(gain=self._options.gain)
-        texts = naming_texts(self._question, [item for item in ranked if item.is_kept], options=options)
+        # A summary names what chunks that are candidates themselves name.
+        kept = [item for item in ranked if item.is_kept and item.candidate.record.kind is not RecordKind.TREE_NODE]
+        texts = naming_texts(self._question, kept, options=options)
         followed = follow_names(texts, ranked, self._terms, self._weights, options=options)
         return in_order([_better(item, lifted.get(item.candidate.record.record_id, item)) for item in followed])
 
@@ -256,16 +258,22 @@ class GraphSearch:
         passages, weights = mentions.indices[span], mentions.data[span]
         is_about = weights >= SUBJECT_WEIGHT
         about = tuple(place for place in passages[is_about].tolist() if place != own)
+        if len(about) > _MAX_ABOUT:
+            # What so many passages are about tells none of them apart.
+            about = ()
         options, count = self._options, len(passages)
         share = options.question_mention_share if about and not source else options.mention_share
-        mentioning = passages[~is_about].tolist() if count <= _MAX_MENTIONS else []
+        mentioning: list[tuple[int, float]] = []
+        if count <= _MAX_MENTIONS:
+            mentioning = list(zip(passages[~is_about].tolist(), weights[~is_about].tolist(), strict=True))
         return _Lead(
             link.entity,
             source,
             strength,
             about,
-            tuple(place for place in mentioning if place != own),
+            tuple(pair for pair in mentioning if pair[0] != own),
             strength * share / max(1, count) ** 0.5,
+            max(1, count),
         )
 
     def _apply(self, state: _State, leads: Iterable[_Lead]) -> None:
@@ -277,9 +285,10 @@ class GraphSearch:
             if about:
                 best = max(about, key=lambda record_id: state.base[record_id])
                 self._lift(state, best, lead.strength / len(lead.about), lead.source, limits)
-            for record_id in self._held(state, lead.mentioning):
-                if record_id != lead.source:
-                    self._lift(state, record_id, lead.mention_strength, lead.source, limits)
+            for place, weight in lead.mentioning:
+                record_id = self._view.passage_record_id(place)
+                if record_id in state.items and record_id != lead.source:
+                    self._lift(state, record_id, lead.mention_strength * _told(weight), lead.source, limits)
 
     def _held(self, state: _State, passages: Iterable[int]) -> list[str]:
         names = (self._view.passage_record_id(passage) for passage in passages)
@@ -296,9 +305,13 @@ class GraphSearch:
 
     def _walk(self, state: _State) -> list[tuple[int, float]]:
         """Walk from entities, facts and passages; returns passages with their share of the best one's time."""
+        seeding = frozenset(("", *state.sources[: self._options.source_count]))
         entities: dict[int, float] = {}
         for lead in state.leads:
-            weight = lead.strength / max(1, len(lead.about) + len(lead.mentioning)) ** 0.5
+            # What hits of the second round name is too far away to begin with.
+            if lead.source not in seeding:
+                continue
+            weight = lead.strength / lead.passage_count**0.5
             entities[lead.entity] = max(weight, entities.get(lead.entity, 0.0))
         ids = list(state.items)
         places = self._view.find_passages(ids).tolist()
@@ -337,6 +350,11 @@ class GraphSearch:
         )
         via = dict.fromkeys((*item.via_record_ids, *state.via.get(record_id, ())))
         return replace(item, explanation=explanation, via_record_ids=tuple(via))
+
+
+def _told(weight: float) -> float:
+    """Say what a mention counts against one that stands alone: what stands there more often, or in the title, more."""
+    return min(_MOST_TOLD, math.sqrt(weight))
 
 
 def _shares(weights: Mapping[int, float], whole: float) -> dict[int, float]:

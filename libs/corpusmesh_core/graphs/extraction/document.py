@@ -17,7 +17,7 @@ from corpusmesh_core.graphs.extraction.entity_types import (
 )
 from corpusmesh_core.graphs.extraction.occurrences import Occurrence, ReadChunk, Sentence, read_chunks
 from corpusmesh_core.graphs.extraction.pairs import MAX_EDGE_TEXT_CHARACTERS, Pairs, Spot
-from corpusmesh_core.graphs.extraction.spelled_names import without_noble_title
+from corpusmesh_core.graphs.extraction.spelled_names import spelled_names, without_noble_title
 from corpusmesh_core.graphs.keys import entity_key, pair_of
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings
 from corpusmesh_core.graphs.values import (
@@ -33,8 +33,10 @@ MAX_CHUNK_ENTITIES: Final = 24
 """Of more entities in a chunk, those that it names most are kept."""
 MAX_CHUNK_NOUNS: Final = 8
 """Of them, most that are nouns rather than names."""
-SUBJECT_WEIGHT: Final = 4.0
+SUBJECT_WEIGHT: Final = 8.0
 """How often the passage that is about an entity is held to name it, over those that do."""
+TITLE_NAME_WEIGHT: Final = 2.0
+"""How often a passage is held to name what its title names besides."""
 _PART_WEIGHT: Final = 0.5
 _NOUN_WEIGHT: Final = 0.5
 _MAX_ALIASES: Final = 8
@@ -155,7 +157,19 @@ class _Document:
                 entity.weights[part.chunk.position] += SUBJECT_WEIGHT
                 entity.total += SUBJECT_WEIGHT
                 seen.add(subject)
+                self._within_title(subject, key, part.chunk.position)
         return implied
+
+    def _within_title(self, title: str, own: int, position: int) -> None:
+        """Note what a title names besides: Ohio in "List of Ohio area codes"."""
+        words = frozenset(title.lower().split())
+        for found in spelled_names(title, 0, len(title), words):
+            key = self._key(found.name)
+            if key and key != own:
+                entity = self._entities[key]
+                entity.names[found.name] += 1
+                entity.is_name = True
+                entity.weights[position] += TITLE_NAME_WEIGHT
 
     def _sentence(self, sentence: Sentence, implied: int, *, is_first: bool) -> int:
         """Take a sentence; returns what the next one speaks of where it does not say so."""
