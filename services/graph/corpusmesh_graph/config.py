@@ -44,7 +44,7 @@ class GraphServiceSettings(Section):
     """Chunks that a plan reads; of more, whole documents taken evenly over all, and what those cost is projected."""
     plan_sample_chunks: int = Field(default=200, ge=1)
     """Chunks of them in which a plan looks for names, to tell how many there are and how long that takes."""
-    plan_milliseconds_per_record: float = Field(default=1.0, gt=0)
+    plan_milliseconds_per_record: float = Field(default=3.0, gt=0)
     """Milliseconds of resolving, grouping and writing each entity, relation and report that a plan expects."""
     plan_embedded_tokens_per_second: float = Field(default=2000.0, gt=0)
     """Tokens of names and relations embedded in a second that a plan expects."""
