@@ -21,7 +21,7 @@ How a stage uses it (nothing here reads or waits)::
             break
         further = await recall(record_ids=wanted)  # scored against the question as all candidates are
         ranked = merge_ranked(ranked, further)
-    outcome.ranked = search.ranked(ranked)
+    outcome.ranked = search.ranked(ranked)         # of several graphs: rank_by_graphs(searches, ranked)
 
 `weights` are those that `HopStage` uses (inverse document frequency by fine term of the question). `options` come from
 the plan: `GraphOptions(damping=plan.graph.damping, passage_weight=plan.graph.passage_weight)`. The stage stands where
@@ -190,27 +190,46 @@ class GraphSearch:
         return fresh
 
     def ranked(self, ranked: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
-        """Order candidates by what search and graph say of them.
+        """Order candidates by what search and graph say of them, see `rank_by_graphs`.
 
         Args:
             ranked: All candidates: those of the search and those that were asked for, all scored against the question.
 
         Returns:
-            The same candidates, best first. One that a hit leads to comes to stand behind that hit; hits that led to a
-            candidate are in its `via_record_ids`.
+            The same candidates, best first.
+        """
+        return rank_by_graphs((self,), ranked)
+
+    def lifted(self, ranked: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
+        """Lift what the question, the best hits and the walk lead to.
+
+        Args:
+            ranked: All candidates.
+
+        Returns:
+            The same candidates in the same order; hits that led to one are in its `via_record_ids`.
         """
         state = self._lifted(ranked)
         if not state.leads:
-            return in_order(ranked)
+            return tuple(ranked)
         self._follow_walk(state)
         scale = _scale(ranked)
-        lifted = {record_id: self._made(state, record_id, scale) for record_id in state.items}
+        return tuple(self._made(state, item.candidate.record.record_id, scale) for item in ranked)
+
+    def titled(self, ranked: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
+        """Lift what question and best hits name by title; the same for every graph.
+
+        Args:
+            ranked: All candidates.
+
+        Returns:
+            The same candidates, best first.
+        """
         options = HopOptions(gain=self._options.gain)
         # A summary names what chunks that are candidates themselves name.
         kept = [item for item in ranked if item.is_kept and item.candidate.record.kind is not RecordKind.TREE_NODE]
         texts = naming_texts(self._question, kept, options=options)
-        followed = follow_names(texts, ranked, self._terms, self._weights, options=options)
-        return in_order([_better(item, lifted.get(item.candidate.record.record_id, item)) for item in followed])
+        return follow_names(texts, ranked, self._terms, self._weights, options=options)
 
     def _lifted(self, ranked: Sequence[RankedCandidate]) -> _State:
         """Lift what the question leads to, then what the best hits lead to."""
@@ -350,6 +369,27 @@ class GraphSearch:
         )
         via = dict.fromkeys((*item.via_record_ids, *state.via.get(record_id, ())))
         return replace(item, explanation=explanation, via_record_ids=tuple(via))
+
+
+def rank_by_graphs(searches: Sequence[GraphSearch], ranked: Sequence[RankedCandidate]) -> tuple[RankedCandidate, ...]:
+    """Order candidates by what the search and the graphs of several knowledge bases say of them.
+
+    Args:
+        searches: Searches of one question, one for each graph.
+        ranked: All candidates: those of the search and those that the searches asked for, all scored alike.
+
+    Returns:
+        The same candidates, best first; each gains once, by what lifts it most. One that a hit leads to comes to stand
+        behind that hit; hits that led to a candidate are in its `via_record_ids`.
+    """
+    if not searches:
+        return in_order(ranked)
+    best = {item.candidate.record.record_id: item for item in searches[0].titled(ranked)}
+    for search in searches:
+        for item in search.lifted(ranked):
+            record_id = item.candidate.record.record_id
+            best[record_id] = _better(best[record_id], item)
+    return in_order(list(best.values()))
 
 
 def _told(weight: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from corpusmesh_core.graph_search.linking import question_links
-from corpusmesh_core.graph_search.page_rank import MAX_ROUNDS, GraphOptions, GraphSearch
+from corpusmesh_core.graph_search.page_rank import MAX_ROUNDS, GraphOptions, GraphSearch, rank_by_graphs
 from corpusmesh_core.graph_search.steps import (
     MAX_STEPS,
     GraphStep,
@@ -77,7 +77,7 @@ class PageRankStage:
             further = await self._further(call, outcome, graphs, ranked, wanted)
             found.update(dict.fromkeys(item.candidate.record.record_id for item in further))
             ranked = merge_ranked(ranked, further)
-        ranked = await asyncio.to_thread(_ranked, searches, ranked)
+        ranked = await asyncio.to_thread(rank_by_graphs, searches, ranked)
         outcome.graph_path.extend(_path(outcome, graphs, ranked, found)[: MAX_STEPS - len(outcome.graph_path)])
         outcome.ranked = ranked
         named = sum(search.named_count for search in searches)
@@ -121,12 +121,6 @@ class PageRankStage:
 
 def _wanted(searches: Sequence[GraphSearch], ranked: Sequence[RankedCandidate]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(record_id for search in searches for record_id in search.wanted(ranked)))
-
-
-def _ranked(searches: Sequence[GraphSearch], ranked: tuple[RankedCandidate, ...]) -> tuple[RankedCandidate, ...]:
-    for search in searches:
-        ranked = search.ranked(ranked)
-    return ranked
 
 
 def _path(
