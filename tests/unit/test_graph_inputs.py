@@ -195,6 +195,19 @@ async def test_triples_are_put_read_and_deleted_once() -> None:
     assert mesh.audited == [("graph.put_triples", TRIPLES), ("graph.delete_triples", TRIPLES)]
 
 
+async def test_what_was_given_can_be_taken_back_where_no_graph_is_made_any_more() -> None:
+    mesh = harbour()
+    handlers = mesh.doors().inputs
+    with calling("ann"):
+        made = await correct(mesh, delete_entity=pb.DeleteEntity(entity="North Quay"))
+        await handlers.PutTriples(pb.PutTriplesRequest(name=TRIPLES, triples=[triple()]), CONTEXT)
+        mesh.config = {}
+        gone = await handlers.DeleteTriples(pb.DeleteTriplesRequest(name=TRIPLES), CONTEXT)
+        undone = await handlers.DeleteCorrection(pb.DeleteCorrectionRequest(name=made.correction.name), CONTEXT)
+    assert (gone.run, undone.run, mesh.triples, mesh.kept) == ("", "", {}, [])
+    assert len(mesh.orders) == 2
+
+
 async def test_triples_of_a_hidden_document_and_of_an_unknown_one_answer_alike() -> None:
     handlers = harbour().doors().inputs
     with calling("bob"):
