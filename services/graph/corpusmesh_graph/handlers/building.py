@@ -112,9 +112,12 @@ class GraphBuilder:
 
         Returns:
             The run, one that is under way already included, after which another follows; "" where too much work waits:
-            what was given is kept, and the next build reads it.
+            what was given is kept, and the next build reads it. "" too where no graph is made any more.
         """
         call = require_call()
+        found = await self._stores.knowledge_bases.get(call.identity, knowledge_base_id, Access.WRITE)
+        if not GraphSettings.of(found.config).is_on:
+            return ""
         headers = {**outgoing_headers(), "request_id": call.request_id}
         try:
             row, _ = await self._stores.builds.start_build(
