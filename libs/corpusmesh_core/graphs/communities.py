@@ -9,6 +9,7 @@ finding, everything is found anew once a share of the members was placed, or the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from corpusmesh_core.graphs.columns import offsets_of, ranges
-from corpusmesh_core.graphs.grouping import Grouping, community_key, pack_grouping, unpack_grouping
+from corpusmesh_core.graphs.grouping import Grouping, community_key, digest_of, pack_grouping, unpack_grouping
 from corpusmesh_core.graphs.values import Community
 from corpusmesh_core.ports.communities import CommunityFinder
 
@@ -305,8 +306,9 @@ def _levels_of(communities: Sequence[Community], keys: NDArray[np.uint64]) -> li
         return levels
     for level, labels in enumerate(levels):
         items = sorted((item for item in communities if item.level == level), key=lambda item: item.members[0])
-        members = np.concatenate([np.array(item.members, np.uint64) for item in items])
-        numbers = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.members) for item in items])
+        sizes = [len(item.members) for item in items]
+        members = np.fromiter(chain.from_iterable(item.members for item in items), np.uint64, sum(sizes))
+        numbers = np.repeat(np.arange(len(items), dtype=np.int32), sizes)
         places = np.minimum(np.searchsorted(keys, members), len(keys) - 1)
         is_there = keys[places] == members
         labels[places[is_there]] = numbers[is_there]
@@ -317,14 +319,19 @@ def _communities(levels: Sequence[Labels], keys: NDArray[np.uint64]) -> tuple[Co
     made: list[Community] = []
     above: dict[int, str] = {}
     for level, labels in enumerate(levels):
+        reached = np.flatnonzero(labels >= 0)
+        order = reached[np.argsort(labels[reached], kind="stable")]
+        starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+        # One list and one buffer for all: there are as many communities as a sixth of the entities.
+        members, raw = keys[order].tolist(), memoryview(keys[order].astype("<u8").tobytes())
+        numbers = labels[order[starts]].tolist()
+        parents = levels[level - 1][order[starts]].tolist() if level else [-1] * len(starts)
         named: dict[int, str] = {}
         found: list[Community] = []
-        for places in _members(labels, np.unique(labels[labels >= 0])):
-            members = tuple(keys[places].tolist())
-            key = community_key(level, members)
-            named[int(labels[places[0]])] = key
-            parent = above[int(levels[level - 1][places[0]])] if level else ""
-            found.append(Community(key, level, members, parent))
+        rows = zip(starts.tolist(), [*starts.tolist()[1:], len(order)], numbers, parents, strict=True)
+        for start, end, number, parent in rows:
+            key = named[number] = digest_of(level, raw[_KEY_BYTES * start : _KEY_BYTES * end])
+            found.append(Community(key, level, tuple(members[start:end]), above.get(parent, "")))
         made.extend(sorted(found, key=lambda item: item.key))
         above = named
     return tuple(made)
@@ -333,6 +340,7 @@ def _communities(levels: Sequence[Labels], keys: NDArray[np.uint64]) -> tuple[Co
 SEED: Final = 5489
 """Of every partition: the same communities on every machine."""
 _MIN_MEMBERS: Final = 2
+_KEY_BYTES: Final = 8
 _RESOLUTIONS: Final = (1.0, 1.5, 2.0, 3.0)
 """Tried in turn until a community falls into parts; a clique does not."""
 _MAX_PART: Final = 0.5

@@ -43,8 +43,21 @@ def community_key(level: int, members: Sequence[int]) -> str:
     Returns:
         Sixteen hexadecimal digits.
     """
+    return digest_of(level, np.array(members, dtype="<u8").tobytes())
+
+
+def digest_of(level: int, members: bytes | memoryview) -> str:
+    """Name a community, see `community_key`.
+
+    Args:
+        level: Its level.
+        members: Keys of its members, ascending, eight bytes each, the lowest first.
+
+    Returns:
+        Sixteen hexadecimal digits.
+    """
     digest = hashlib.blake2b(level.to_bytes(2), digest_size=8)
-    digest.update(np.array(members, dtype="<u8").tobytes())
+    digest.update(members)
     return digest.hexdigest()
 
 
