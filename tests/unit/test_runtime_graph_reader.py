@@ -13,7 +13,6 @@ from pyroaring import FrozenBitMap
 from corpusmesh_core.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
-    InvalidArgumentError,
     NotFoundError,
     OverloadedError,
     UnavailableError,
@@ -154,14 +153,14 @@ async def test_two_tenants_with_the_same_ids_never_meet(reader: GraphReader, sto
     assert _names(await _view(reader, _sees(1, 2), _OTHER)) == ["Hidden", "Secret"]
     assert _names(await _view(reader, _sees(1, 2))) == ["Basel", "Euler"]
     store.names[_OTHER, _KB] = dict(store.names[_ACME, _KB])
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(UnavailableError):
         await _view(reader, _sees(1, 2), _OTHER)
 
 
 @pytest.mark.parametrize("identifier", ["..", "a/b", "", "A", "x" * 64])
 async def test_ids_never_lead_out_of_the_folder(reader: GraphReader, store: _Store, identifier: str) -> None:
     store.names[_ACME, identifier] = dict(store.names[_ACME, _KB])
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(UnavailableError):
         await reader.view(_ACME, identifier, _sees(1), timeout_seconds=5.0)
 
 
@@ -289,9 +288,26 @@ async def test_a_large_view_is_a_file_that_the_next_process_finds_and_a_damaged_
 
 async def test_a_hostile_segment_is_an_error_and_not_kept(reader: GraphReader, store: _Store, tmp_path: Path) -> None:
     store.publish(_ACME, segment_0=b"CMGRAPH\x01" + b"\xff" * 500)
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(UnavailableError):
         await _view(reader, _sees(1))
     assert not _files(tmp_path / "graphs")
+
+
+async def test_a_full_disk_is_told_and_a_view_that_cannot_be_written_is_kept_in_memory(
+    reader: GraphReader, store: _Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr("corpusmesh_runtime.graphs.reader._MAPPED_BYTES", 1)
+    monkeypatch.setattr("corpusmesh_runtime.graphs.folder.CacheFolder.write", full)
+    view = await _view(reader, _sees(1))
+    assert await _view(reader, _sees(1)) is view
+    monkeypatch.setattr("corpusmesh_runtime.graphs.folder._create", full)
+    store.publish(_ACME, segment_0=_segment(_document(3, "New")))
+    with pytest.raises(UnavailableError) as told:
+        await _view(reader, _sees(3))
+    assert told.value.reason == "GRAPH_UNREADABLE"
 
 
 async def test_without_a_folder_of_its_own_nothing_is_left_behind(store: _Store) -> None:

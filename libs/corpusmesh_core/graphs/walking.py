@@ -13,7 +13,7 @@ from corpusmesh_core.graphs.view import GraphView
 
 TOLERANCE: Final = 1e-4
 """Share still on its way at which a walk ends: what is estimated then is off by less than a fifth of that."""
-MAX_EDGES: Final = 65_000_000
+MAX_EDGES: Final = 60_000_000
 """Edges that a walk passes; then what is still on its way is estimated. Some 60,000 passages take none of it."""
 _SPARSE_SHARE: Final = 0.15
 """Share of all edges up to which a step follows the edges of what it stands on, not all edges."""

@@ -130,9 +130,12 @@ class CacheFolder:
             path: See `path`.
 
         Returns:
-            Its bytes.
+            Its bytes; 0 where it has gone already.
         """
-        size = path.stat().st_size
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            return 0
         self._sizes[path] = size
         self._sizes.move_to_end(path)
         total = self.byte_count

@@ -19,8 +19,10 @@ from typing import Final, Protocol
 import numpy as np
 
 from corpusmesh_core.errors import (
+    CorpusMeshError,
     DeadlineExceededError,
     FailedPreconditionError,
+    InternalError,
     InvalidArgumentError,
     NotFoundError,
     UnavailableError,
@@ -159,7 +161,8 @@ class GraphReader:
         Raises:
             DeadlineExceededError: GRAPH_NOT_READY if it takes too long.
             OverloadedError: GRAPH_BUSY if too many views are being made.
-            UnavailableError: If a store does not answer, or the graph is rebuilt faster than it is read.
+            UnavailableError: If a store does not answer, the graph is rebuilt faster than it is read, or an artefact or
+                the disk is damaged.
             FailedPreconditionError: GRAPH_TOO_LARGE if it does not fit into the cache.
         """
         try:
@@ -178,6 +181,11 @@ class GraphReader:
                             raise UnavailableError("GRAPH_CHANGED", "the graph changes while it is read") from None
         except TimeoutError as error:
             raise DeadlineExceededError("GRAPH_NOT_READY", "the graph could not be made ready in time") from error
+        except (InvalidArgumentError, InternalError, OSError) as error:
+            # A search that can do without the graph goes on; whoever runs this hears of it.
+            reason = error.reason if isinstance(error, CorpusMeshError) else type(error).__name__
+            _log.error("graph cannot be read", reason=reason)
+            raise UnavailableError("GRAPH_UNREADABLE", "the graph cannot be read at the moment") from error
         return None
 
     async def _view_of(self, parts: _Parts, visibility: Visibility) -> GraphView:
@@ -241,9 +249,12 @@ class GraphReader:
         )
         size = view.graph.nbytes
         if source == "compiled" and size >= _MAPPED_BYTES:
-            await loop.run_in_executor(self._thread, CacheFolder.write, path, compiled_parts(view.graph))
-            self._files.add(path)
-            view, _ = await loop.run_in_executor(self._thread, self._made, parts, segments, visibility, path)
+            try:
+                await loop.run_in_executor(self._thread, CacheFolder.write, path, compiled_parts(view.graph))
+                self._files.add(path)
+                view, _ = await loop.run_in_executor(self._thread, self._made, parts, segments, visibility, path)
+            except OSError as error:
+                _log.warning("view of a graph not written", error_type=type(error).__name__)
         GRAPH_VIEWS_TOTAL.labels(source).inc()
         # Of a mapped view memory holds what walks keep of it.
         self._keep(key, view, size // 8 if size >= _MAPPED_BYTES else size)
@@ -321,7 +332,7 @@ def _parts(tenant_id: str, knowledge_base_id: str, artefacts: Mapping[str, str])
         artefacts.get(CORRECTIONS, ""),
     )
     if not all(key.startswith(f"{tenant_id}/") for key in parts.keys):
-        raise InvalidArgumentError("OBJECT_KEY_INVALID", "a part of the graph is not the tenant's own", field="key")
+        raise InternalError("GRAPH_KEY_FOREIGN", "a part of the graph is not the tenant's own")
     return parts
 
 
