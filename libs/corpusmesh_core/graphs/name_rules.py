@@ -131,7 +131,13 @@ def _spaced_verdict(one: _Named, other: _Named) -> tuple[str, float]:
     if (first.words[place], second.words[place]) != (mine[0], theirs[0]):
         return "", 0.0
     commons = _is_common(a) + _is_common(b)
-    if commons and place == len(first.words) - 1 and _is_plural(*sorted((mine[0], theirs[0]), key=len)):
+    has_title = _TITLE_ARTICLE.match(a.name) or _TITLE_ARTICLE.match(b.name)
+    if (
+        commons
+        and not has_title
+        and place == len(first.words) - 1
+        and _is_plural(*sorted((mine[0], theirs[0]), key=len))
+    ):
         return "singular and plural", 0.9
     # A name of one word that is spelled otherwise is as often another name: Monterey and Monterrey.
     if (commons == _BOTH or len(first.words) > 1) and _is_spelling(mine[0], theirs[0], len(first.words)):
@@ -375,6 +381,8 @@ _TITLES: Final = _words(
 UNSPACED_FORMS: Final = ("股份有限公司", "有限责任公司", "有限公司", "集团公司", "株式会社", "公司", "集团")
 """Legal forms behind names without spaces, the longest first."""
 _APOSTROPHES: Final = frozenset("'\u2019")
+_TITLE_ARTICLE: Final = re.compile("(?:The|A|An) ")
+"""Before what is called by a title: "The Drive" is none of several drives."""
 _COMMA: Final = re.compile("[,，]")
 _NUMERALS: Final = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx")
 _SHORT: Final = 3

@@ -21,8 +21,8 @@ from corpusmesh_core.graphs.names import NamedEntity
 MIN_COSINE: Final = 0.97
 """Cosine of the vectors of two names from which on they are held to be one.
 
-Of 200 doubtful pairs of names from `mh_small` the default model puts 27 above it, some 20 of them rightly, and 140 above
-0.9. It does not see initials: George H. W. and George W. Bush have 0.98."""
+Of 200 doubtful pairs of names from `mh_small` the default model puts 27 above it, some 20 of them rightly, and 140
+above 0.9. It does not see initials: George H. W. and George W. Bush have 0.98."""
 FORMAT: Final = 1
 
 Pair: TypeAlias = tuple[int, int]
