@@ -30,6 +30,7 @@ class Resolution(StrEnum):
     RULE = "rule"
     EMBEDDING = "embedding"
     LLM = "llm"
+    LOOSE = "loose"
 
 
 class ReportMethod(StrEnum):

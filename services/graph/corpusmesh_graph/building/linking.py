@@ -13,6 +13,7 @@ from corpusmesh_core.errors import InternalError, InvalidArgumentError
 from corpusmesh_core.graphs.blocking import NameIndex, pack_index, unpack_index
 from corpusmesh_core.graphs.corrections import Corrections, pack_corrections
 from corpusmesh_core.graphs.fingerprints import linking_of
+from corpusmesh_core.graphs.name_rules import SimilarityRule
 from corpusmesh_core.graphs.resolution import (
     Pair,
     ResolvedPair,
@@ -200,8 +201,9 @@ class Linker:
         judged = [pair for pair in previous if pair.a in touched or pair.b in touched]
         keys = {key for pair in candidates for key in pair} | {key for pair in judged for key in (pair.a, pair.b)}
         names = await asyncio.to_thread(union.named, sorted(keys))
-        held = await asyncio.to_thread(pairs_that_hold, judged, names)
-        verdict = await asyncio.to_thread(judge, names, candidates)
+        rule = SimilarityRule.SEED if scope.graph.resolution is Resolution.LOOSE else SimilarityRule.STRICT
+        held = await asyncio.to_thread(pairs_that_hold, judged, names, rule)
+        verdict = await asyncio.to_thread(judge, names, candidates, rule)
         known = {(pair.a, pair.b): pair for pair in (*verdict.same, *rest, *held)}
         doubtful = [pair for pair in verdict.doubtful if pair not in known]
         for pair in await self._confirmed(union, doubtful):
@@ -248,7 +250,7 @@ class Linker:
         """Ask vectors or a language model about names of which the rule is not sure."""
         scope = self._scope
         resolution = scope.graph.resolution
-        if not doubtful or resolution is Resolution.RULE:
+        if not doubtful or resolution in (Resolution.RULE, Resolution.LOOSE):
             return ()
         names = union.named(sorted({key for pair in doubtful for key in pair}))
         remaining = scope.context.remaining_seconds()
