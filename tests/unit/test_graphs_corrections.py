@@ -58,7 +58,7 @@ def _edits(*items: Correction) -> GraphEdits:
 
 
 @given(st.lists(_corrections(), max_size=8))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_a_correction_is_read_as_it_was_written(items: list[Correction]) -> None:
     for item in items:
         assert correction_from_plain(json.loads(json.dumps(correction_to_plain(item)))) == item
@@ -67,7 +67,7 @@ def test_a_correction_is_read_as_it_was_written(items: list[Correction]) -> None
 
 
 @given(st.lists(_corrections(), min_size=1, max_size=8))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_the_same_correction_twice_in_a_row_is_one(items: list[Correction]) -> None:
     once, twice = _edits(*items), _edits(*items, items[-1])
     numbers = {key: place for place, key in enumerate(_KEYS)}
@@ -82,7 +82,7 @@ def test_the_same_correction_twice_in_a_row_is_one(items: list[Correction]) -> N
 
 
 @given(st.lists(_corrections(), max_size=8), _corrections())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_the_last_correction_holds_whatever_was_said_before(items: list[Correction], last: Correction) -> None:
     edits = _edits(*items, last)
     match last:
@@ -107,7 +107,7 @@ def test_the_last_correction_holds_whatever_was_said_before(items: list[Correcti
 
 
 @given(st.lists(_corrections(), max_size=8))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_a_key_stands_for_one_that_stands_for_itself(items: list[Correction]) -> None:
     edits = _edits(*items)
     for key in _KEYS:
@@ -120,7 +120,7 @@ def test_a_key_stands_for_one_that_stands_for_itself(items: list[Correction]) ->
 
 
 @given(st.lists(_corrections(), max_size=6), st.lists(st.tuples(st.sampled_from([10, 20, 99]), _key), max_size=12))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_many_keys_at_once_stand_for_what_each_does(items: list[Correction], named: list[tuple[int, int]]) -> None:
     edits = _edits(*items)
     versions = np.array([version for version, _ in named], dtype=np.int64)
