@@ -44,7 +44,7 @@ from corpusmesh_runtime.logging import get_logger
 
 _PER_NAME: Final = 3
 """Entities that are taken for a name that the graph does not have as it is written (seed)."""
-_COMPARED: Final = 256
+_COMPARED: Final = 128
 """Relations that come back where words alone compare them with the question: those that share most with it."""
 _MAX_SHOWN_CHARACTERS: Final = 400
 _SHARE_OF_DEADLINE: Final = 0.4

@@ -8,7 +8,7 @@ References:
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -29,7 +29,7 @@ from corpusmesh_core.graph_search.drift import (
 from corpusmesh_core.graph_search.keywords import keywords_by_rule
 from corpusmesh_core.graph_search.levels import Found
 from corpusmesh_core.graph_search.merging import in_turn
-from corpusmesh_core.graph_search.picking import pick_by_weight
+from corpusmesh_core.graph_search.picking import pick_by_cosine, pick_by_weight
 from corpusmesh_core.graph_search.reading import named_entities
 from corpusmesh_core.graph_search.steps import MAX_STEPS, GraphStep, StepKind, StepReason
 from corpusmesh_core.graphs.extraction import names_in
@@ -49,10 +49,10 @@ from corpusmesh_retrieve.graphs.community_local import (
 from corpusmesh_retrieve.graphs.community_reports import NO_REPORTS, recall_reports, selected
 from corpusmesh_retrieve.graphs.frame import ENTITY_KINDS, Ask, GraphFrame
 from corpusmesh_retrieve.graphs.levels import bound_passages
-from corpusmesh_retrieve.graphs.passages import Passages, put_first
+from corpusmesh_retrieve.graphs.passages import Passages, cosines_of, put_first
 from corpusmesh_retrieve.graphs.telling import passages_of
 from corpusmesh_retrieve.ordering import rank_found
-from corpusmesh_retrieve.outcome import StageState
+from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.logging import get_logger
@@ -67,11 +67,34 @@ _MAX_REPORTS: Final = 8
 _ENTITIES_OF_REPORT: Final = 3
 _ENTITIES_OF_FOLLOW_UP: Final = 5
 _PASSAGES_SHOWN: Final = 2
+_MAX_POOL: Final = 80
+"""Passages behind what the question itself is about that are compared with it."""
+_MAX_SCORED: Final = 240
 _WEIGHT: Final = 0.8
 """Of a follow-up question against the question itself."""
 _TIME_FOR_ROUND: Final = 0.35
 """Share of the time at the start that must be left for a further round."""
 _log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Led:
+    """Passages that one text led to.
+
+    Attributes:
+        hop: Rounds from the question of the search itself.
+        plain: Those that a search for it found, best first.
+        behind: Those behind the entities and relations that it is about.
+    """
+
+    hop: int
+    plain: tuple[str, ...]
+    behind: tuple[str, ...]
+
+    def in_order(self, cosines: Mapping[str, float]) -> tuple[str, ...]:
+        """Put them in one order: of the question itself what stands behind its entities first, else in turn."""
+        behind = pick_by_cosine([name for name in self.behind if name in cosines], cosines, len(self.behind))
+        return in_turn([self.plain, behind], str) if self.hop else tuple(dict.fromkeys((*behind, *self.plain)))
 
 
 @dataclass(slots=True)
@@ -81,7 +104,7 @@ class _Trail:
     Attributes:
         asked: Questions that were searched, the search's own first.
         arounds: What of graphs each text was about.
-        passages: Passages that each text led to, by hop.
+        passages: Passages that each text led to.
         reports: Reports that the search began with, best first.
         answer: The first answer; "" without one.
         round_count: Rounds that were made.
@@ -91,12 +114,18 @@ class _Trail:
 
     asked: list[str]
     arounds: list[Around] = field(default_factory=list)
-    passages: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    passages: list[_Led] = field(default_factory=list)
     reports: tuple[ReportHit, ...] = ()
     answer: str = ""
     round_count: int = 0
     by_model: bool = False
     why_not: str = ""
+
+    def merged(self, cosines: Mapping[str, float]) -> tuple[str, ...]:
+        """Merge passages in turn of the rounds, so that many follow-up questions are not louder than the first one."""
+        hops = dict.fromkeys(led.hop for led in self.passages)
+        rounds = [in_turn([led.in_order(cosines) for led in self.passages if led.hop == hop], str) for hop in hops]
+        return in_turn(rounds, str)
 
 
 class Drift:
@@ -153,7 +182,7 @@ class Drift:
         [similar] = await frame.ask([Ask(question, ENTITY_KINDS, 2 * OVERSAMPLING * most)])
         around = around_of(frame, named_in(frame, question), similar, most=most)
         trail.arounds.append(around)
-        trail.passages.append((0, self._behind(frame, around)))
+        trail.passages.append(_Led(0, tuple(_chunks(frame.outcome)), self._behind(frame, around, _MAX_POOL)))
 
     async def _primer(self, frame: GraphFrame, trail: _Trail) -> tuple[str, ...]:
         """Make the questions of the first round of the reports."""
@@ -202,18 +231,15 @@ class Drift:
         texts = {item.candidate.record.record_id: item.candidate.record.text for item in frame.outcome.kept}
         each = MAX_PASSAGE_TOKENS // (_PASSAGES_SHOWN * len(questions))
         blocks: list[DataBlock] = []
-        for number, (question, (_, names)) in enumerate(
-            zip(questions, trail.passages[-len(questions) :], strict=True), 1
-        ):
+        for number, (question, led) in enumerate(zip(questions, trail.passages[-len(questions) :], strict=True), 1):
+            names = in_turn([led.plain, led.behind], str)
             shown = [cut_to_tokens(texts[name], each) for name in names if name in texts][:_PASSAGES_SHOWN]
             blocks.append(DataBlock(f"question {number}", question))
             blocks += [DataBlock(f"passage for question {number}", text) for text in shown]
         return blocks
 
     def _of_reports(self, frame: GraphFrame, trail: _Trail) -> Primer:
-        """Ask what is asked of the entities that the reports are most about; without reports, of neighbours."""
-        if not trail.reports:
-            return self._of_relations(frame, trail)
+        """Ask what is asked of the entities that the reports are about, and of neighbours of what the question names."""
         known = {item.identity for item in trail.arounds[0].entities if item.reason is StepReason.NAMED}
         names: list[list[str]] = []
         for number, graph in enumerate(frame.graphs):
@@ -223,14 +249,17 @@ class Drift:
             own = [place for at, place in known if at == number]
             chosen = key_entities(graph.view, groups, own, of_one=_ENTITIES_OF_REPORT)
             names.append([graph.view.name(place) for place in chosen])
-        return self._by_rule(frame, trail, in_turn(names, str.casefold))
+        return self._by_rule(frame, trail, in_turn([self._beyond(frame, trail), in_turn(names, str)], str.casefold))
 
     def _of_relations(self, frame: GraphFrame, trail: _Trail) -> Primer:
         """Ask what is asked of the entities that relations lead to and that were not looked at."""
+        return self._by_rule(frame, trail, self._beyond(frame, trail))
+
+    def _beyond(self, frame: GraphFrame, trail: _Trail) -> list[str]:
         known = {item.identity for around in trail.arounds for item in around.entities}
         relations = in_turn([around.relations for around in trail.arounds], _identity)
         beyond = ends_beyond(frame.views, relations, known)
-        return self._by_rule(frame, trail, [frame.views[graph].name(place) for graph, place in beyond])
+        return [frame.views[graph].name(place) for graph, place in beyond]
 
     def _by_rule(self, frame: GraphFrame, trail: _Trail, names: Sequence[str]) -> Primer:
         question = frame.outcome.question
@@ -259,8 +288,8 @@ class Drift:
         for variant, own, plain in zip(variants, named, found, strict=True):
             around = around_of(frame, own, similar.get(variant.text, ()), most=_ENTITIES_OF_FOLLOW_UP, hop=number)
             trail.arounds.append(around)
-            behind = in_turn([plain, self._behind(frame, around)], lambda name: name)
-            trail.passages.append((number, behind[: frame.outcome.plan.graph.chunk_top_k]))
+            most = frame.outcome.plan.graph.chunk_top_k
+            trail.passages.append(_Led(number, plain[:most], self._behind(frame, around, most)))
         trail.asked += questions
         trail.round_count = number
         return True
@@ -274,16 +303,15 @@ class Drift:
         )
         await self._recaller.recall(call, outcome, variants, vectors)
         outcome.ranked = await rank_found(outcome)
-        chunks = [item.candidate.record.record_id for item in outcome.kept if _is_chunk(item.candidate.record.kind)]
+        chunks = _chunks(outcome)
         found: list[tuple[str, ...]] = []
         for place in range(-len(variants), 0):
             own = {item.record.record_id for parts in outcome.found for item in parts[place].items}
             found.append(tuple(name for name in chunks if name in own))
         return found
 
-    def _behind(self, frame: GraphFrame, around: Around) -> tuple[str, ...]:
-        groups = passages_of(frame, around.entities, around.relations)
-        return pick_by_weight(groups, frame.outcome.plan.graph.chunk_top_k)
+    def _behind(self, frame: GraphFrame, around: Around, most: int) -> tuple[str, ...]:
+        return pick_by_weight(passages_of(frame, around.entities, around.relations), most)
 
     async def _settle(self, frame: GraphFrame, trail: _Trail) -> StageResult:
         """Merge what the questions have found, in turn."""
@@ -294,8 +322,10 @@ class Drift:
         )
         await frame.read(around.entities, around.relations)
         told = tell_around(frame, around, trail.reports)
-        picked = in_turn([names for _, names in trail.passages], lambda name: name)[: plan.chunk_top_k]
-        await self._passages.score(frame.call, outcome, frame.graphs, picked)
+        await self._passages.score(
+            frame.call, outcome, frame.graphs, in_turn([led.behind for led in trail.passages], str)[:_MAX_SCORED]
+        )
+        picked = trail.merged(cosines_of(outcome))[: plan.chunk_top_k]
         count = put_first(outcome, picked)
         bound_passages(outcome, max_tokens=token_shares(plan.max_total_tokens)[0])
         self._tell_passages(frame, trail, picked)
@@ -309,9 +339,9 @@ class Drift:
 
     def _tell_passages(self, frame: GraphFrame, trail: _Trail, picked: Sequence[str]) -> None:
         hops: dict[str, int] = {}
-        for hop, names in trail.passages:
-            for name in names:
-                hops.setdefault(name, hop)
+        for led in trail.passages:
+            for name in (*led.behind, *led.plain):
+                hops.setdefault(name, led.hop)
         hits = {item.candidate.record.record_id: item.similarity for item in frame.outcome.kept}
         steps = [
             GraphStep(StepKind.CHUNK, name, "", StepReason.NEIGHBOUR, hits[name], hops[name])
@@ -327,8 +357,10 @@ def _most(frame: GraphFrame) -> int:
     return min(frame.outcome.plan.graph.follow_ups, MAX_ASKED - 1)
 
 
-def _is_chunk(kind: RecordKind) -> bool:
-    return kind is RecordKind.CHUNK
+def _chunks(outcome: SearchOutcome) -> list[str]:
+    """Name the passages among the hits, best first."""
+    records = (item.candidate.record for item in outcome.kept)
+    return [record.record_id for record in records if record.kind is RecordKind.CHUNK]
 
 
 def _identity(item: Found) -> tuple[int, int]:

@@ -30,9 +30,8 @@ from corpusmesh_retrieve.graphs.words import joined
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult, counted
 
-_RECORDS_PER_ITEM: Final = 2
+_RECORDS_PER_ITEM: Final = 1.5
 """Records that are asked for, for each entity or relation that is wanted: several documents may speak of one."""
-_NEIGHBOURS_PER_ITEM: Final = 2
 _MAX_POOL: Final = 80
 """Passages that the question is compared with."""
 _BY_LOW: Final = frozenset({GraphMode.LOCAL, GraphMode.HYBRID, GraphMode.MIX})
@@ -65,12 +64,12 @@ class Levels:
         if not low and not high:
             frame.note("the question has no words to look up in a graph; it was searched by its passages alone")
             return StageResult(StageState.SKIPPED, detail="there are no keywords")
-        window = min(200, _RECORDS_PER_ITEM * plan.top_k)
+        window = min(200, round(_RECORDS_PER_ITEM * plan.top_k))
         by_low, by_high = await frame.ask([Ask(low, ENTITY_KINDS, window), Ask(high, RELATION_KINDS, window)])
         named = frame.named(words.low) if low else ()
         entities = distinct((*named, *frame.entities_in(by_low)))[: plan.top_k]
         relations = frame.relations_in(by_high)[: plan.top_k]
-        beside = relations_beside(frame.views, entities, _NEIGHBOURS_PER_ITEM * plan.top_k)
+        beside = relations_beside(frame.views, entities, plan.top_k)
         ends = ends_of(frame.views, relations)[: plan.top_k]
         # Relations that are like the question and beside an entity of it have the score of both looks: the first.
         all_entities = in_turn([entities, ends], _identity)

@@ -50,7 +50,8 @@ class LeafStage:
         links = await self._links(call, outcome, nodes)
         for view in outcome.views:
             own = [item.candidate.record for item in nodes if space_of(outcome, item.candidate.record) == view.space_id]
-            outcome.leaves.update(await self._leaves(call, view, own, links))
+            outcome.leaves.update(await self._leaves(call, view, [item for item in own if not is_table(item)], links))
+            outcome.leaves.update(await self._beneath_tables(call, outcome, view, list(filter(is_table, own))))
         found = sum(map(len, outcome.leaves.values()))
         return StageResult(detail=f"{counted(found, 'chunk')} beneath {counted(len(nodes), 'node')}")
 
@@ -61,9 +62,7 @@ class LeafStage:
         if not wanted or view.visibility.is_empty:
             return {}
         visibility = build_filter(view.visibility, (RecordKind.CHUNK,))
-        # A table names no more than are read, the chunks of its best lines first.
-        said = ["" if is_table(node) else node.text for node in wanted]
-        terms = await asyncio.to_thread(lambda: [analyze_query(text) for text in said])
+        terms = await asyncio.to_thread(lambda: [analyze_query(node.text) for node in wanted])
         count = min(MAX_LEAVES, max(_LEAST_LEAVES, _MAX_READ // len(wanted)))
         requests = [
             RecallRequest(
@@ -84,14 +83,35 @@ class LeafStage:
                 requests[start : start + MAX_REQUESTS],
                 timeout_seconds=_seconds(call),
             )
-        leaves: dict[str, tuple[Record, ...]] = {}
-        for node, candidates in zip(wanted, found, strict=True):
-            read = [item.record for item in candidates.items]
-            if is_table(node):
-                by_name = {record.record_id: record for record in read}
-                read = [by_name[name] for name in node.links if name in by_name]
-            leaves[node.record_id] = tuple(read)
-        return leaves
+        return {
+            node.record_id: tuple(item.record for item in candidates.items)
+            for node, candidates in zip(wanted, found, strict=True)
+        }
+
+    async def _beneath_tables(
+        self, call: CallContext, outcome: SearchOutcome, view: SpaceView, tables: Sequence[Record]
+    ) -> dict[str, tuple[Record, ...]]:
+        """Read what tables name, the chunks of their best lines first; nothing that the search has read already."""
+        named = {name for table in tables for name in table.links[:MAX_LEAVES]}
+        known = {
+            item.candidate.record.record_id: item.candidate.record
+            for item in outcome.ranked
+            if item.candidate.record.record_id in named and not item.merged_record_ids
+        }
+        missing = [name for name in named if name not in known]
+        if missing and not view.visibility.is_empty:
+            read = await self._index.fetch(
+                call.identity.tenant_id,
+                view.space_id,
+                sorted(missing)[:MAX_WINDOW],
+                build_filter(view.visibility, (RecordKind.CHUNK,)),
+                timeout_seconds=_seconds(call),
+            )
+            known |= {record.record_id: record for record in read}
+        return {
+            table.record_id: tuple(known[name] for name in table.links[:MAX_LEAVES] if name in known)
+            for table in tables
+        }
 
     async def _links(
         self, call: CallContext, outcome: SearchOutcome, nodes: Sequence[RankedCandidate]
