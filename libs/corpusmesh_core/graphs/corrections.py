@@ -24,7 +24,6 @@ MAX_DESCRIPTION_CHARACTERS: Final = 4000
 MAX_TYPE_CHARACTERS: Final = 64
 MAX_PREDICATE_CHARACTERS: Final = 256
 MAX_KEYWORDS: Final = 20
-
 FORMAT: Final = 1
 
 
@@ -215,9 +214,8 @@ class Corrections:
     @property
     def document_ids(self) -> frozenset[str]:
         """Documents whose versions must be known."""
-        return frozenset(
-            document_id for item in self.items if isinstance(item, SplitEntity) for document_id in item.document_ids
-        )
+        splits = [item for item in self.items if isinstance(item, SplitEntity)]
+        return frozenset(document_id for item in splits for document_id in item.document_ids)
 
 
 def correction_to_plain(correction: Correction) -> dict[str, Any]:
@@ -232,14 +230,12 @@ def correction_to_plain(correction: Correction) -> dict[str, Any]:
     plain: dict[str, Any] = {"kind": _KINDS_BY_CLASS[type(correction)]}
     for name in correction.__slots__:
         value = getattr(correction, name)
-        if value is None:
-            continue
         if name in _KEY_FIELDS:
             plain[name] = key_text(value)
-        elif name == "keys":
-            plain[name] = [key_text(key) for key in value]
-        else:
-            plain[name] = list(value) if isinstance(value, tuple) else value
+        elif isinstance(value, tuple):
+            plain[name] = [key_text(item) if name == "keys" else item for item in value]
+        elif value is not None:
+            plain[name] = value
     return plain
 
 
@@ -267,11 +263,10 @@ def correction_from_plain(plain: Mapping[str, Any]) -> Correction:
         if value is not None:
             values[name] = _READERS[name](value, name)
     try:
-        correction: Correction = kind(**values)
+        return kind(**values)
     except TypeError as error:
         missing = next((name for name in kind.__slots__ if name not in values), "kind")
         raise _invalid(missing, f"{missing} is missing") from error
-    return correction
 
 
 def pack_corrections(corrections: Corrections) -> bytes:
@@ -287,9 +282,8 @@ def pack_corrections(corrections: Corrections) -> bytes:
         InvalidArgumentError: GRAPH_CORRECTION_LIMIT if there are more than MAX_CORRECTIONS.
     """
     if len(corrections.items) > MAX_CORRECTIONS:
-        raise InvalidArgumentError(
-            "GRAPH_CORRECTION_LIMIT", f"a knowledge base has at most {MAX_CORRECTIONS:,} corrections of its graph"
-        )
+        message = f"a knowledge base has at most {MAX_CORRECTIONS:,} corrections of its graph"
+        raise InvalidArgumentError("GRAPH_CORRECTION_LIMIT", message)
     plain = {
         "format": FORMAT,
         "items": [correction_to_plain(item) for item in corrections.items],
@@ -370,9 +364,9 @@ def _read_text(value: object, name: str) -> str:
 
 
 def _read_list(value: object, name: str) -> Sequence[object]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise _invalid(name, f"{name} must be a list")
-    return value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return value
+    raise _invalid(name, f"{name} must be a list")
 
 
 def _read_keys(value: object, name: str) -> tuple[int, ...]:

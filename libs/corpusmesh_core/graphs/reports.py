@@ -8,7 +8,7 @@ than they are. Which sentences it holds is decided by what they tell: entities b
 import heapq
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -130,14 +130,6 @@ class LiteReport:
     chunks: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(slots=True)
-class _Part:
-    """An entity of the report and its sentences."""
-
-    entity: ReportEntity
-    sentences: list[str] = field(default_factory=list)
-
-
 def lite_report(
     given: ReportInput, *, max_tokens: int = MAX_REPORT_TOKENS, count_tokens: Callable[[str], int] = estimate_tokens
 ) -> LiteReport:
@@ -218,15 +210,14 @@ def _names_tokens(entities: Sequence[ReportEntity], count_tokens: Callable[[str]
 def _written(ranked: Sequence[ReportEntity], chosen: Sequence[ReportSentence]) -> str:
     """Put sentences beneath the highest entity that they speak of, in the order of their documents."""
     names = _Names(ranked)
-    parts = {entity.key: _Part(entity) for entity in ranked}
+    told: dict[int, list[str]] = {entity.key: [] for entity in ranked}
     for sentence in sorted(chosen, key=lambda item: (item.version, item.position, item.text)):
         keys = names.keys_in(sentence)
         first = next((entity.key for entity in ranked if entity.key in keys), ranked[0].key if ranked else 0)
-        if first in parts:
-            parts[first].sentences.append(sentence.text)
-    told = [part for part in parts.values() if part.sentences]
-    others = [entity for entity in ranked[:_KEY_ENTITIES] if not parts[entity.key].sentences]
-    blocks = ["\n".join([_names_line([part.entity]), *(f"- {text}" for text in part.sentences)]) for part in told]
+        if first in told:
+            told[first].append(f"- {sentence.text}")
+    others = [entity for entity in ranked[:_KEY_ENTITIES] if not told[entity.key]]
+    blocks = ["\n".join([_names_line([entity]), *told[entity.key]]) for entity in ranked if told[entity.key]]
     return "\n\n".join([*blocks, _names_line(others)] if others else blocks)
 
 
