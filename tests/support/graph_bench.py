@@ -173,6 +173,7 @@ class GraphBench:
         reranker: Any = None,
         graphs: Sequence[str] = ("kb",),
         index: RecordIndex | None = None,
+        views: ShelfViews | None = None,
         tenant_id: str = "acme",
     ) -> None:
         """Fill it.
@@ -185,13 +186,14 @@ class GraphBench:
             reranker: The cross-encoder.
             graphs: Knowledge bases with a graph.
             index: A real index that is filled already; None for one in memory.
+            views: What gives the graphs; None for the shelf's own.
             tenant_id: The tenant.
         """
         self.shelf = family_shelf()
         ordinals = ordinals_of(visible)
         self.index = CountingIndex([*self.shelf.records, *others], Visibility.of("kb/1", ordinals, UNIVERSE))
         self.embedder = CountingEmbedder()
-        self.views = ShelfViews(self.shelf)
+        self.views = views or ShelfViews(self.shelf)
         self.chat = StepChat(answers)
         self.has_chat = bool(answers)
         used, embedder = index or cast("RecordIndex", self.index), cast("Embedder", self.embedder)
@@ -211,6 +213,7 @@ class GraphBench:
         *,
         knowledge_bases: tuple[str, ...] = ("kb",),
         page_size: int = 10,
+        threshold: float | None = None,
         **graph: Any,
     ) -> SearchOutcome:
         """Search.
@@ -220,12 +223,13 @@ class GraphBench:
             query: The question.
             knowledge_bases: Where.
             page_size: Hits of a page.
+            threshold: Least similarity of a hit.
             graph: Further settings of the graph's part of the plan.
 
         Returns:
             What was found.
         """
-        plan = RetrievalPlan(graph=GraphPlan(mode=mode, **graph), page_size=page_size)
+        plan = RetrievalPlan(graph=GraphPlan(mode=mode, **graph), page_size=page_size, similarity_threshold=threshold)
         chat = cast("Any", self.chat) if self.has_chat else None
         session = ModelSession(chat, lambda: np.random.default_rng(1))
         return await self._searcher.search(

@@ -8,7 +8,7 @@ import pytest
 from corpusmesh.retrieve.v1 import retrieval_service_pb2 as retrieval_pb
 from corpusmesh_core.answering import candidate_sentences
 from corpusmesh_core.citation import Statement
-from corpusmesh_core.errors import UnavailableError
+from corpusmesh_core.errors import FailedPreconditionError, UnavailableError
 from corpusmesh_core.graph_search.keywords import GraphKeywords
 from corpusmesh_core.prompts.graph_search_knowledge_v1 import GRAPH_SEARCH_KNOWLEDGE_V1
 from corpusmesh_core.prompts.graph_search_levels_v1 import GRAPH_SEARCH_LEVELS_V1
@@ -25,6 +25,7 @@ from corpusmesh_retrieve.ledger.recording import effective_plan
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.context import CallContext
 from tests.support.graph_bench import CrossEncoder, GraphBench, chunks_of, ids_of, labels_of, report_of
+from tests.support.graph_shelf import ShelfViews
 from tests.support.step_chat import Answer, Late, StepChat
 from tests.support.tree_index import chunk
 
@@ -141,6 +142,24 @@ async def test_mix_puts_passages_of_the_graph_between_those_of_the_search() -> N
     assert hybrid[0] == "1-0"
     assert plain[0] == mixed[0] != "1-0"
     assert mixed[1] == "1-0"
+
+
+async def test_what_a_graph_leads_to_need_not_be_like_the_question() -> None:
+    bench = GraphBench()
+    assert chunks_of(await bench.search(GraphMode.OFF, threshold=0.9)) == []
+    for mode in (GraphMode.HYBRID, GraphMode.MIX, GraphMode.ADJACENCY):
+        assert "3-0" in chunks_of(await bench.search(mode, threshold=0.9))
+
+
+async def test_a_graph_that_is_too_large_is_left_out_with_a_note() -> None:
+    class TooLarge(ShelfViews):
+        async def view(self, *args: Any, **options: Any) -> Any:
+            raise FailedPreconditionError("GRAPH_TOO_LARGE", "the graph does not fit")
+
+    bench = GraphBench(views=TooLarge())
+    outcome = await bench.search(GraphMode.MIX)
+    assert any("larger than this installation" in note for note in outcome.notes)
+    assert chunks_of(outcome)
 
 
 async def test_naive_orders_by_vectors_alone() -> None:

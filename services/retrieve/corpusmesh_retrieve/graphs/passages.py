@@ -9,6 +9,7 @@ from corpusmesh_core.assembly.ordering import arranged, dropped, kept_of, reorde
 from corpusmesh_core.graph_search.merging import in_turn
 from corpusmesh_core.ports.index import Candidate, Candidates
 from corpusmesh_core.ranking import RankedCandidate
+from corpusmesh_core.ranking.scoring import BELOW_THRESHOLD
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.token_estimate import estimate_tokens
 from corpusmesh_retrieve.graphs.opening import Graph
@@ -90,11 +91,13 @@ def put_first(outcome: SearchOutcome, record_ids: Sequence[str]) -> int:
 
     Args:
         outcome: The search.
-        record_ids: Ids of chunks in their order; those that are no hits are passed over.
+        record_ids: Ids of chunks in their order. What a graph leads to need not be like the question: a chunk below the
+            threshold of similarity becomes a hit; what is no candidate is passed over.
 
     Returns:
         How many were put first.
     """
+    _readmit(outcome, record_ids)
     places = {item.candidate.record.record_id: place for place, item in enumerate(kept_of(outcome.ranked))}
     first = [places[name] for name in dict.fromkeys(record_ids) if name in places]
     if first:
@@ -108,16 +111,30 @@ def put_in_turn(outcome: SearchOutcome, record_ids: Sequence[str]) -> int:
 
     Args:
         outcome: The search.
-        record_ids: Ids of chunks in their order; those that are no hits are passed over.
+        record_ids: Ids of chunks in their order, see `put_first`.
 
     Returns:
         How many of them there are.
     """
+    _readmit(outcome, record_ids)
     kept = [item.candidate.record.record_id for item in kept_of(outcome.ranked)]
     known = set(kept)
     own = [name for name in record_ids if name in known]
     put_first(outcome, in_turn([kept, own], lambda name: name))
     return len(own)
+
+
+def _readmit(outcome: SearchOutcome, record_ids: Sequence[str]) -> None:
+    wanted = set(record_ids)
+    low = {
+        item.candidate.record.record_id
+        for item in outcome.ranked
+        if item.explanation.dropped_because == BELOW_THRESHOLD and item.candidate.record.record_id in wanted
+    }
+    if low:
+        again = [dropped(item, "") for item in outcome.ranked if item.candidate.record.record_id in low]
+        others = [item for item in outcome.ranked if item.candidate.record.record_id not in low]
+        outcome.ranked = arranged([*kept_of(others), *again], (), others)
 
 
 def bounded(outcome: SearchOutcome, *, most: int, max_tokens: int) -> None:
