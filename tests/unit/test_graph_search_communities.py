@@ -350,10 +350,17 @@ def test_entities_that_communities_are_about_come_in_turn_and_hidden_ones_do_not
     chosen = [view.name(place) for place in key_entities(view, groups, [_place(view, "E")], of_one=2)]
     assert chosen == ["A", "D", "C"]
     assert key_entities(view, [[]], (), of_one=2) == ()
+    star = _graph([("Hub", name) for name in "abc"] + [("Named", "d")], weights=(5.0, 5.0, 5.0, 0.1))
+    group = [[key_text(entity_key(name)) for name in ("Hub", "a", "d")]]
+    near = [star.name(place) for place in key_entities(star, group, [_place(star, "Named")], of_one=2)]
+    assert near == ["d", "Hub"], "what is related to the question counts before what is strong"
 
 
 def test_relations_lead_on_to_entities_that_were_not_looked_at() -> None:
     view = _graph([("A", "B"), ("B", "C")])
     relations = [Found(0, relation_between(view, _place(view, "B"), _place(view, name)), 1.0) for name in "CA"]
     beyond = ends_beyond([view], relations, {(0, _place(view, "B"))})
-    assert [view.name(place) for _, place in beyond] == ["C", "A"]
+    assert {view.name(place) for _, place in beyond} == {"C", "A"}
+    strong = _graph([("A", "B"), ("B", "C")], weights=(1.0, 3.0))
+    beyond = ends_beyond([strong], [Found(0, 0, 1.0), Found(0, 1, 1.0)], {(0, _place(strong, "B"))})
+    assert [strong.name(place) for _, place in beyond] == ["C", "A"]

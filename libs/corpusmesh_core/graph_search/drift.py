@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusmesh_core.graph_search.levels import Found
 from corpusmesh_core.graph_search.merging import in_turn
+from corpusmesh_core.graph_search.reading import other_end, strongest_relations
 from corpusmesh_core.graphs.view import UNKNOWN, GraphView
 from corpusmesh_core.text import normalize
 
 ROUNDS: Final = 2
 MAX_ASKED: Final = 15
 """Follow-up questions of one round."""
+_LOOKED_AT: Final = 200
+"""Relations of one entity that are looked at, the strongest."""
 _MAX_CHARACTERS: Final = 300
 _MAX_ANSWER_CHARACTERS: Final = 1_200
 _MAX_LISTED: Final = 60
@@ -103,24 +107,32 @@ def questions_by_rule(names: Sequence[str], words: Sequence[str], asked: Collect
 def key_entities(
     view: GraphView, groups: Sequence[Sequence[str]], known: Collection[int], *, of_one: int
 ) -> tuple[int, ...]:
-    """Choose the entities that communities are most about.
+    """Choose the entities of communities that a question leads on to.
 
     Args:
         view: The graph.
         groups: Keys as text of the members of each community, best community first.
-        known: Places of entities that need no search.
+        known: Places of entities that need no search, since the question names them.
         of_one: Entities of one community.
 
     Returns:
-        Places, in turn of the communities, of each those with the strongest relations first; what cannot be seen is
-        left out.
+        Places, in turn of the communities, of each those first that are related to what is known, then those with the
+        strongest relations; one that many documents name counts less. What cannot be seen is left out.
     """
     taken = set(known)
+    beside = _beside(view, taken)
     chosen: list[list[int]] = []
     for group in groups:
         places = view.find(np.array([int(key, 16) for key in group], np.uint64))
         own = [int(place) for place in np.unique(places[places != UNKNOWN]) if int(place) not in taken]
-        own.sort(key=lambda place: (-float(view.adjacency_sums[place]), place))
+        telling = dict(zip(own, _rarity(view, own).tolist(), strict=True))
+        own.sort(
+            key=lambda place: (
+                -beside.get(place, 0.0) * telling[place],
+                -float(view.adjacency_sums[place]) * telling[place],
+                place,
+            )
+        )
         chosen.append(own[:of_one])
     return in_turn(chosen, lambda place: place)
 
@@ -136,12 +148,33 @@ def ends_beyond(
         known: Identities of entities that were.
 
     Returns:
-        Identities of the others, in order, each once.
+        Identities of the others, each once: those that the strongest relations lead to first; one that many documents
+        name counts less.
     """
-    ends = (
-        (item.graph, int(end)) for item in relations for end in views[item.graph].relation_ends[item.place].tolist()
-    )
-    return tuple(dict.fromkeys(identity for identity in ends if identity not in known))
+    strengths: dict[tuple[int, int], float] = {}
+    for item in relations:
+        view = views[item.graph]
+        for end in view.relation_ends[item.place].tolist():
+            identity = (item.graph, int(end))
+            if identity not in known:
+                strength = float(view.relation_weights[item.place] * _rarity(view, [int(end)])[0])
+                strengths[identity] = max(strength, strengths.get(identity, 0.0))
+    return tuple(sorted(strengths, key=lambda identity: (-strengths[identity], identity)))
+
+
+def _beside(view: GraphView, known: Collection[int]) -> dict[int, float]:
+    """Sum the strengths of relations to what is known, by the other end."""
+    sums: dict[int, float] = {}
+    for entity in known:
+        for relation in strongest_relations(view, entity, _LOOKED_AT):
+            end = other_end(view, relation, entity)
+            sums[end] = sums.get(end, 0.0) + float(view.relation_weights[relation])
+    return sums
+
+
+def _rarity(view: GraphView, places: Sequence[int]) -> NDArray[np.float64]:
+    documents = max(1, len(view.graph.document_version))
+    return np.asarray(np.log1p(documents / np.maximum(1, view.document_frequency[list(places)])), np.float64)
 
 
 def _folded(text: str) -> str:

@@ -72,7 +72,7 @@ class CommunityGlobal:
             What was done.
         """
         outcome, plan = frame.outcome, frame.outcome.plan.graph
-        found = await recall_reports(frame, plan.community_level)
+        found, _ = await recall_reports(frame, plan.community_level)
         if not found:
             frame.note(f"{NO_REPORTS}; it was searched by its passages alone")
             return StageResult(StageState.SKIPPED, detail="there are no reports that you may see")

@@ -47,16 +47,19 @@ def hits_of(items: Sequence[RankedCandidate]) -> list[ReportHit]:
     return [ReportHit(item.candidate.record, item.similarity) for item in items]
 
 
-async def recall_reports(frame: GraphFrame, level: int) -> tuple[ReportHit, ...]:
+async def recall_reports(
+    frame: GraphFrame, level: int, beside: Sequence[Ask] = ()
+) -> tuple[tuple[ReportHit, ...], list[tuple[RankedCandidate, ...]]]:
     """Find the reports that may help, of a level and of all coarser ones, in one round trip to each space.
 
     Args:
         frame: The search.
         level: The finest level, from 0.
+        beside: What else to look up by the same round trip.
 
     Returns:
         Reports, best first: those that are like the question, and those of what most of the graph is about, since a
-        question about everything is like no report.
+        question about everything is like no report. Beside them what else was found.
 
     Raises:
         UnavailableError: If the index does not answer.
@@ -67,7 +70,8 @@ async def recall_reports(frame: GraphFrame, level: int) -> tuple[ReportHit, ...]
         for layers in ((1,), _layers(1, level))[: 2 if level else 1]
         for linking_to in (None, central)
     ]
-    return united([hits_of(items) for items in await frame.ask(asks)])
+    found = await frame.ask([*asks, *beside])
+    return united([hits_of(items) for items in found[: len(asks)]]), found[len(asks) :]
 
 
 async def reports_below(frame: GraphFrame, chosen: Sequence[ReportHit], level: int) -> tuple[ReportHit, ...]:

@@ -8,7 +8,7 @@ References:
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -69,7 +69,6 @@ _ENTITIES_OF_FOLLOW_UP: Final = 5
 _PASSAGES_SHOWN: Final = 2
 _MAX_POOL: Final = 80
 """Passages behind what the question itself is about that are compared with it."""
-_MAX_SCORED: Final = 240
 _WEIGHT: Final = 0.8
 """Of a follow-up question against the question itself."""
 _TIME_FOR_ROUND: Final = 0.35
@@ -83,18 +82,18 @@ class _Led:
 
     Attributes:
         hop: Rounds from the question of the search itself.
-        plain: Those that a search for it found, best first.
-        behind: Those behind the entities and relations that it is about.
+        plain: Those that a search for it found, best first; for the question itself all that it led to.
+        behind: Those behind the entities and relations that it is about, best first.
     """
 
     hop: int
     plain: tuple[str, ...]
     behind: tuple[str, ...]
 
-    def in_order(self, cosines: Mapping[str, float]) -> tuple[str, ...]:
-        """Put them in one order: of the question itself what stands behind its entities first, else in turn."""
-        behind = pick_by_cosine([name for name in self.behind if name in cosines], cosines, len(self.behind))
-        return in_turn([self.plain, behind], str) if self.hop else tuple(dict.fromkeys((*behind, *self.plain)))
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """All of them, in turn."""
+        return in_turn([self.plain, self.behind], str)
 
 
 @dataclass(slots=True)
@@ -121,11 +120,12 @@ class _Trail:
     by_model: bool = False
     why_not: str = ""
 
-    def merged(self, cosines: Mapping[str, float]) -> tuple[str, ...]:
-        """Merge passages in turn of the rounds, so that many follow-up questions are not louder than the first one."""
+    @property
+    def merged(self) -> tuple[str, ...]:
+        """Merge passages in turn: every second one is of the question itself, however many follow-up questions are."""
         hops = dict.fromkeys(led.hop for led in self.passages)
-        rounds = [in_turn([led.in_order(cosines) for led in self.passages if led.hop == hop], str) for hop in hops]
-        return in_turn(rounds, str)
+        own, *rounds = [in_turn([led.in_order for led in self.passages if led.hop == hop], str) for hop in hops]
+        return in_turn([own, in_turn(rounds, str)], str)
 
 
 class Drift:
@@ -175,14 +175,19 @@ class Drift:
         """Look up reports, and what of graphs the question itself is about."""
         question, plan = frame.outcome.question, frame.outcome.plan.graph
         most = min(MAX_ENTITIES, plan.top_k)
-        found = await recall_reports(frame, plan.community_level)
+        entities = Ask(question, ENTITY_KINDS, 2 * OVERSAMPLING * most)
+        found, [similar] = await recall_reports(frame, plan.community_level, beside=[entities])
         trail.reports = (await asyncio.to_thread(selected, found))[:_MAX_REPORTS]
         if not trail.reports:
             frame.note(NO_REPORTS)
-        [similar] = await frame.ask([Ask(question, ENTITY_KINDS, 2 * OVERSAMPLING * most)])
         around = around_of(frame, named_in(frame, question), similar, most=most)
         trail.arounds.append(around)
-        trail.passages.append(_Led(0, tuple(_chunks(frame.outcome)), self._behind(frame, around, _MAX_POOL)))
+        plain, behind = _chunks(frame.outcome), self._behind(frame, around, _MAX_POOL)
+        # Compared now: what is like a follow-up question is not yet like the question.
+        await self._passages.score(frame.call, frame.outcome, frame.graphs, behind)
+        cosines = cosines_of(frame.outcome)
+        behind = pick_by_cosine([name for name in behind if name in cosines], cosines, len(behind))
+        trail.passages.append(_Led(0, tuple(dict.fromkeys((*behind, *plain))), ()))
 
     async def _primer(self, frame: GraphFrame, trail: _Trail) -> tuple[str, ...]:
         """Make the questions of the first round of the reports."""
@@ -232,14 +237,13 @@ class Drift:
         each = MAX_PASSAGE_TOKENS // (_PASSAGES_SHOWN * len(questions))
         blocks: list[DataBlock] = []
         for number, (question, led) in enumerate(zip(questions, trail.passages[-len(questions) :], strict=True), 1):
-            names = in_turn([led.plain, led.behind], str)
-            shown = [cut_to_tokens(texts[name], each) for name in names if name in texts][:_PASSAGES_SHOWN]
+            shown = [cut_to_tokens(texts[name], each) for name in led.in_order if name in texts][:_PASSAGES_SHOWN]
             blocks.append(DataBlock(f"question {number}", question))
             blocks += [DataBlock(f"passage for question {number}", text) for text in shown]
         return blocks
 
     def _of_reports(self, frame: GraphFrame, trail: _Trail) -> Primer:
-        """Ask what is asked of the entities that the reports are about, and of neighbours of what the question names."""
+        """Ask of the entities that the reports are about, and of neighbours of what the question names."""
         known = {item.identity for item in trail.arounds[0].entities if item.reason is StepReason.NAMED}
         names: list[list[str]] = []
         for number, graph in enumerate(frame.graphs):
@@ -322,10 +326,8 @@ class Drift:
         )
         await frame.read(around.entities, around.relations)
         told = tell_around(frame, around, trail.reports)
-        await self._passages.score(
-            frame.call, outcome, frame.graphs, in_turn([led.behind for led in trail.passages], str)[:_MAX_SCORED]
-        )
-        picked = trail.merged(cosines_of(outcome))[: plan.chunk_top_k]
+        picked = trail.merged[: plan.chunk_top_k]
+        await self._passages.score(frame.call, outcome, frame.graphs, picked)
         count = put_first(outcome, picked)
         bound_passages(outcome, max_tokens=token_shares(plan.max_total_tokens)[0])
         self._tell_passages(frame, trail, picked)
