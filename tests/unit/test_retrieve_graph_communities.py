@@ -29,9 +29,11 @@ from corpusmesh_retrieve.answering.values import AnswerResult
 from corpusmesh_retrieve.convert import hit_to_wire
 from corpusmesh_retrieve.explaining import explanation_to_wire
 from corpusmesh_retrieve.graphs.drift import MAX_CALLS
+from corpusmesh_retrieve.graphs.stage import GraphTableStage
 from corpusmesh_retrieve.outcome import SearchOutcome
 from corpusmesh_runtime.context import CallContext
-from tests.support.graph_bench import GraphBench, chunks_of, labels_of, report_of
+from tests.support.graph_bench import GraphBench, chunks_of, ids_of, labels_of, report_of
+from tests.support.graph_shelf import Document, GraphShelf
 from tests.support.step_chat import Answer, Late, StepChat
 from tests.support.tree_index import chunk
 
@@ -223,6 +225,15 @@ async def test_global_tells_what_reports_say_and_its_citations_open_chunks() -> 
     assert citation.hit.kind == "community_report"
     assert citation.places[0].record_id == "3-0"
     assert citation.places[0].document == "knowledgeBases/kb/documents/d3"
+
+
+async def test_a_report_that_was_found_by_itself_too_comes_once() -> None:
+    bench = GraphBench()
+    outcome = await bench.search(GraphMode.COMMUNITY_GLOBAL)
+    own = ids_of(outcome)
+    outcome.ranked = (*outcome.ranked[1:], outcome.ranked[0])
+    await GraphTableStage().run(bench.call, outcome)
+    assert ids_of(outcome) == own
 
 
 async def test_global_reads_points_of_the_model_and_leaves_out_what_no_report_bears() -> None:
@@ -474,3 +485,24 @@ async def test_particular_words_that_come_with_a_question_name_entities(mode: Gr
     outcome = await GraphBench().search(mode, low_level_keywords=("Jakob Bernoulli",))
     assert labels_of(outcome, "entity")[0] == "Jakob Bernoulli"
     assert "Euler" in labels_of(outcome, "entity")
+
+
+@pytest.mark.parametrize("mode", _MODES)
+async def test_questions_in_chinese_find_their_way_too(mode: GraphMode) -> None:
+    documents = (
+        Document(1, "李冰在成都修建了都江堰。", (("李冰", "修建了", "都江堰"), ("都江堰", "位于", "成都"))),
+        Document(2, "都江堰用鱼嘴分开江水。", (("都江堰", "有", "鱼嘴"),)),
+    )
+    bench = GraphBench()
+    shelf = GraphShelf(documents)
+    members = [entity_key(name) for name in ("李冰", "都江堰", "鱼嘴")]
+    shelf.report("李冰，都江堰", "李冰主持修建都江堰。鱼嘴把江水分成两股。", members, (1, 2))
+    bench.index.records = shelf.records
+    bench.shelf.segments = shelf.segments
+    outcome = await bench.search(mode, "李冰修建的水利工程怎样分开江水？")
+    assert labels_of(outcome, "community_report") == ["李冰，都江堰"]
+    assert set(chunks_of(outcome)) == {"1-0", "2-0"}
+    if mode is GraphMode.DRIFT:
+        assert any(variant.text.startswith("鱼嘴 ") for variant in outcome.variants)
+    if mode is GraphMode.COMMUNITY_GLOBAL:
+        assert "鱼嘴把江水分成两股。" in outcome.kept[0].candidate.record.text
