@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= .corpusmesh
+SHARED := $(or $(CORPUSMESH_SHARED),../shared)
 # Tests start many processes: without bytecode each of them compiles everything again, which takes longer than its work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup proto proto-baseline fmt lint types test unit integration e2e demo eval eval-trees bench bench-parsing bench-trees fuzz soak lock wheel clean
+.PHONY: help setup proto proto-baseline fmt lint types test unit integration e2e demo eval eval-trees bench bench-parsing bench-trees bench-graphs fuzz soak lock wheel clean
 
 help: ## Show this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  \1\t\2/' | expand -t 18
 
 $(VENV)/installed: requirements.lock pyproject.toml build_protos.py $(shell find protos -name '*.proto')
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "CorpusMesh needs Python 3.11 or newer: set PYTHON=/path/to/python"; exit 1; }
@@ -58,7 +59,7 @@ unit: $(VENV)/installed ## Run the tests that touch nothing
 integration: setup ## Run the tests against the real servers
 	$(BIN)/pytest tests/integration
 
-e2e: setup ## Run the tests of the whole mesh
+e2e: setup ## Run the tests of the whole mesh (about 13 minutes on 2 cores)
 	$(BIN)/pytest tests/e2e
 
 demo: setup ## Start the mesh, ingest the examples, ask three questions, serve until interrupted
@@ -70,7 +71,7 @@ eval: setup ## Measure retrieval on every set of ../shared/eval
 eval-trees: setup ## Measure trees on questions that need a whole document, at equal token budgets
 	$(BIN)/python bench/tree_eval.py --report docs/evaluation.md
 
-bench: setup bench-parsing bench-trees ## Measure parsing, trees, ingest throughput and query latency beside their baselines
+bench: setup bench-parsing bench-trees bench-graphs ## Measure parsing, trees, graphs, ingest throughput and query latency beside their baselines
 	$(BIN)/python bench/mesh.py
 	$(BIN)/python bench/search_latency.py
 
@@ -78,6 +79,12 @@ bench-trees: setup ## Measure what trees cost: cutting layers, summaries, update
 	OMP_NUM_THREADS=1 $(BIN)/python bench/tree_clustering.py
 	OMP_NUM_THREADS=1 $(BIN)/python bench/tree_summaries.py
 	$(BIN)/python bench/tree_incremental.py
+
+bench-graphs: setup ## Measure what graphs cost: views and walks, communities, calls of a language model, one document more
+	OMP_NUM_THREADS=1 $(BIN)/python bench/graph_walks.py
+	OMP_NUM_THREADS=1 $(BIN)/python bench/graph_communities.py
+	PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python bench/graph_calls.py
+	PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python bench/graph_updates.py $(SHARED)/eval/2wiki
 
 bench-parsing: $(VENV)/installed ## Measure parsing beside raw text extraction (PEER=/path/to/python of a peer's environment)
 	$(BIN)/python bench/parsing.py $(if $(PEER),--peer-python $(PEER))
