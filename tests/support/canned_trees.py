@@ -13,9 +13,9 @@ from corpusmesh_core.artefacts import CHUNKS, VECTORS, VectorSet, embedded_texts
 from corpusmesh_core.artefacts.names import TREE
 from corpusmesh_core.documents import BlockKind, Chunk, ChunkRole
 from corpusmesh_core.errors import NotFoundError
+from corpusmesh_core.ports.builds import BuildOrder, BuildRow, BuildState, PublishedState
 from corpusmesh_core.ports.index import RecordSelection
 from corpusmesh_core.ports.runs import Derivation, IngestOptions, IngestResult
-from corpusmesh_core.ports.builds import BuildRow, BuildState, PublishedState, BuildOrder
 from corpusmesh_core.records import Record, RecordKind
 from corpusmesh_core.tenancy import (
     Access,

@@ -1,6 +1,7 @@
 """Small questions to a view, each at the cost of what it touches and not of the whole graph."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,19 +173,6 @@ def _nearest(view: GraphView, documents: NDArray[np.integer], near: Sequence[int
     return min(places.tolist(), key=lambda place: rank[int(versions[place])], default=0)
 
 
-def found_entities(view: GraphView, keys: Sequence[int]) -> list[int]:
-    """Look entities up.
-
-    Args:
-        view: The graph.
-        keys: Keys.
-
-    Returns:
-        Places of those that are visible, in order, each once.
-    """
-    return _distinct(int(place) for place in view.find(list(keys)).tolist() if place != UNKNOWN)
-
-
 def relation_of_keys(view: GraphView, source: int, target: int) -> int:
     """Look a relation up.
 
@@ -200,14 +188,10 @@ def relation_of_keys(view: GraphView, source: int, target: int) -> int:
     return relation_between(view, one, other)
 
 
-def _distinct(places: Iterable[int]) -> list[int]:
-    return list(dict.fromkeys(places))
-
-
-def _strongest_columns(view: GraphView, matrix: object, row: int, most: int) -> tuple[str, ...]:
-    start, end = (int(place) for place in matrix.indptr[row : row + 2])  # type: ignore[attr-defined]
-    columns = matrix.indices[start:end]  # type: ignore[attr-defined]
-    weights = matrix.data[start:end]  # type: ignore[attr-defined]
+def _strongest_columns(view: GraphView, matrix: Any, row: int, most: int) -> tuple[str, ...]:
+    start, end = (int(place) for place in matrix.indptr[row : row + 2])
+    columns = matrix.indices[start:end]
+    weights = matrix.data[start:end]
     if len(columns) > most:
         part = np.argpartition(-weights, most - 1)[:most]
         columns, weights = columns[part], weights[part]

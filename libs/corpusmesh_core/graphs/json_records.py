@@ -67,10 +67,12 @@ def _items(value: object, names: Sequence[str]) -> Iterator[object]:
             is_wrapped = isinstance(entry, Mapping) and any(isinstance(entry.get(name), list) for name in names)
             if is_wrapped:
                 yield from _items(entry, names)
-            elif isinstance(entry, list) and names is _RELATION_LISTS:
+            elif isinstance(entry, list | Mapping) and _is_relation(entry) == (names is _RELATION_LISTS):
                 yield entry
-            elif isinstance(entry, Mapping) and (_json_relation(entry) is not None) == (names is _RELATION_LISTS):
-                yield entry
+
+
+def _is_relation(entry: list[object] | Mapping[str, object]) -> bool:
+    return isinstance(entry, list) or _json_relation(entry) is not None
 
 
 def _named(entries: Mapping[str, object]) -> Iterator[object]:

@@ -27,7 +27,6 @@ MAX_SOURCES: Final = 20_000
 
 KEY: Final = "key"
 TYPE: Final = "type"
-NAME: Final = "name"
 DESCRIPTION: Final = "description"
 SENTENCE: Final = "sentence"
 PREDICATE: Final = "predicate"

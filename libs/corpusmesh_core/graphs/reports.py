@@ -377,8 +377,6 @@ _KEY_ENTITIES: Final = 10
 _BARE_NAMES: Final = 50
 _NOWHERE: Final = -1
 """Place of what stands in no chunk."""
-MIN_REPORT_MEMBERS: Final = 3
-"""Members from which on a community has a report: two entities are what their relation already says."""
 _TITLE_ENTITIES: Final = 3
 _BULLET_TOKENS: Final = 2
 _COST_POWER: Final = 0.5

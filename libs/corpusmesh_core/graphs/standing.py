@@ -104,10 +104,6 @@ class BatchText:
         place = next((number for number in numbers if number < self._spoken_count), None)
         return "" if place is None else self.sentences[place][:_MAX_SENTENCE_CHARACTERS]
 
-    def position_of(self, number: int) -> int:
-        """Tell the chunk of a sentence."""
-        return self._positions[number]
-
     def _standing(self, hits: Sequence[int], confidence: float) -> Standing:
         spoken = [number for number in hits if number < self._spoken_count]
         counts: defaultdict[int, float] = defaultdict(float)

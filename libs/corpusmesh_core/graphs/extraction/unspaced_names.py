@@ -14,7 +14,6 @@ from typing import Final
 from corpusmesh_core.text import normalize
 from corpusmesh_core.text.analysis import segmenter
 
-IDEOGRAPHS: Final = re.compile(r"[\u3005-\u3007\u3400-\u4DBF\u4E00-\u9FFF]+")
 UNSPACED: Final = re.compile(
     r"[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3005-\u3007\u3041-\u30FF\u3400-\u4DBF\u4E00-\u9FFF]"
 )
