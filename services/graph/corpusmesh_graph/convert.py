@@ -1,5 +1,7 @@
 """Graphs and what they cost as the contract writes them."""
 
+from collections.abc import Callable
+
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.graphs.records import FALLBACK, MADE_BY, MEMBER_COUNT, PARENT, WEIGHT
 from corpusmesh_core.graphs.settings import ReportMethod
@@ -64,12 +66,13 @@ def entity_to_wire(scene: GraphScene, place: int) -> pb.Entity:
     )
 
 
-def relation_to_wire(scene: GraphScene, place: int) -> pb.Relation:
+def relation_to_wire(scene: GraphScene, place: int, *, title_of: Callable[[int], str] | None = None) -> pb.Relation:
     """Write a relation without what documents say of it.
 
     Args:
         scene: What the caller may see.
         place: The relation's place in its graph.
+        title_of: Gives the name of an entity by its place, where they are known already.
 
     Returns:
         The message.
@@ -78,12 +81,13 @@ def relation_to_wire(scene: GraphScene, place: int) -> pb.Relation:
     source, target = graph.relation_ends[place].tolist()
     keys = [int(graph.entity_keys[end]) for end in (source, target)]
     offsets = graph.relation_passages.indptr
+    named = title_of or graph.name
     return pb.Relation(
         name=relation_name(scene.knowledge_base_id, *keys),
         source=entity_name(scene.knowledge_base_id, keys[0]),
         target=entity_name(scene.knowledge_base_id, keys[1]),
-        source_title=graph.name(source),
-        target_title=graph.name(target),
+        source_title=named(source),
+        target_title=named(target),
         weight=float(graph.relation_weights[place]),
         chunk_count=int(offsets[place + 1] - offsets[place]),
     )

@@ -3,6 +3,7 @@
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
@@ -13,7 +14,7 @@ from corpusmesh_graph.convert import community_to_wire, entity_to_wire, passage_
 from corpusmesh_graph.handlers.entities import MAX_PAGE_SIZE
 from corpusmesh_graph.handlers.shelf import RecordShelf
 from corpusmesh_graph.names import community_not_found, community_of, graph_of
-from corpusmesh_graph.scenes import MAX_PASSAGES, SceneReader
+from corpusmesh_graph.scenes import MAX_PASSAGES, GraphScene, SceneReader, worked_out
 from corpusmesh_runtime.page_tokens import checked_page_size, make_pinned_token, read_pinned_token, within_page
 
 _MAX_ENTITIES: Final = 200
@@ -85,11 +86,16 @@ class CommunityReader:
             raise community_not_found()
         places = scene.graph.find([int(key, 16) for key in found[0].links])
         members = np.unique(places[places >= 0])
-        ranked = members[np.argsort(-scene.graph.page_rank[members], kind="stable")][:_MAX_ENTITIES]
+        entities = await worked_out(lambda: _ranked(scene, members))
         cited = found[0].attributes.get(CHUNKS, "").split()[:MAX_PASSAGES]
         passages = await self._scenes.fetch(scene, cited, RecordKind.CHUNK)
         return pb.GetCommunityResponse(
             community=community_to_wire(found[0], with_report=True),
-            entities=[entity_to_wire(scene, place) for place in ranked.tolist()],
+            entities=entities,
             passages=within_page(passage_to_wire(record) for record in passages),
         )
+
+
+def _ranked(scene: GraphScene, members: NDArray[np.integer]) -> list[pb.Entity]:
+    best = members[np.argsort(-scene.graph.page_rank[members], kind="stable")][:_MAX_ENTITIES]
+    return [entity_to_wire(scene, place) for place in best.tolist()]

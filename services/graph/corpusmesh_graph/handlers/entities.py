@@ -79,7 +79,8 @@ class EntityReader:
         if request.types:
             found = found[np.isin(found, await self._of_types(scene, request.types))]
         places = found[start : start + size].tolist()
-        page = within_page(entity_to_wire(scene, place) for place in places)
+        # The first that asks for a rank works all of them out.
+        page = await worked_out(lambda: within_page(entity_to_wire(scene, place) for place in places))
         following = start + len(page)
         more = following < len(found)
         return pb.ListEntitiesResponse(
@@ -98,7 +99,7 @@ class EntityReader:
             The entity with what is said of it and where.
         """
         scene, place = await self._find(request.name, request.title)
-        entity = entity_to_wire(scene, place)
+        entity = await worked_out(lambda: entity_to_wire(scene, place))
         [said] = await self._sayings.of_entities(scene, [place])
         merged = await self._sayings.merged(scene, [key_text(key) for key in scene.keys(place)])
         if scene.graph.entity_texts(place).description is None and merged:
@@ -140,12 +141,13 @@ class EntityReader:
         ends = scene.graph.relation_ends[near.relations]
         among = near.relations[np.isin(ends, shown).all(axis=1)]
         places = among[:max_relations].tolist()
-        relations = [relation_to_wire(scene, relation) for relation in places]
+        relations = await worked_out(lambda: [relation_to_wire(scene, relation) for relation in places])
         await self._sayings.put_into(scene, relations, places, most_of_each=1 if len(places) > _MAX_SAYINGS else 3)
+        entities = await worked_out(lambda: [entity_to_wire(scene, entity) for entity in shown])
         return pb.GetNeighbourhoodResponse(
             neighbours=[
-                pb.Neighbour(entity=entity_to_wire(scene, entity), hops=hops)
-                for entity, hops in zip(shown, near.hops.tolist(), strict=False)
+                pb.Neighbour(entity=entity, hops=hops)
+                for entity, hops in zip(entities, near.hops.tolist(), strict=False)
             ],
             relations=relations,
             truncated=len(near.entities) > max_entities or len(among) > max_relations,

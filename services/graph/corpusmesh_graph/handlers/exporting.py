@@ -1,6 +1,6 @@
 """Exports graphs, as far as the caller may see them, in messages of bounded size."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
@@ -50,14 +50,18 @@ class GraphExporter:
             sequence=1,
         )
         sequence = 1
+        titles: list[str] = []
         for start in range(0, counts[0], _AT_ONCE):
             places = range(start, min(start + _AT_ONCE, counts[0]))
             sequence += 1
-            yield pb.ExportGraphResponse(entities=await self._entities(scene, places, request), sequence=sequence)
+            entities = await self._entities(scene, places, request)
+            titles += [entity.title for entity in entities]
+            yield pb.ExportGraphResponse(entities=entities, sequence=sequence)
         for start in range(0, counts[1], _AT_ONCE):
             places = range(start, min(start + _AT_ONCE, counts[1]))
             sequence += 1
-            yield pb.ExportGraphResponse(relations=await self._relations(scene, places, request), sequence=sequence)
+            relations = await self._relations(scene, places, titles, request)
+            yield pb.ExportGraphResponse(relations=relations, sequence=sequence)
 
     async def _entities(self, scene: GraphScene, places: range, request: pb.ExportGraphRequest) -> list[pb.Entity]:
         messages = await worked_out(lambda: [entity_to_wire(scene, place) for place in places])
@@ -69,8 +73,12 @@ class GraphExporter:
                 message.methods.extend(said.methods)
         return messages
 
-    async def _relations(self, scene: GraphScene, places: range, request: pb.ExportGraphRequest) -> list[pb.Relation]:
-        messages = await worked_out(lambda: [relation_to_wire(scene, place) for place in places])
+    async def _relations(
+        self, scene: GraphScene, places: range, titles: Sequence[str], request: pb.ExportGraphRequest
+    ) -> list[pb.Relation]:
+        messages = await worked_out(
+            lambda: [relation_to_wire(scene, place, title_of=titles.__getitem__) for place in places]
+        )
         if not request.without_descriptions:
             await self._sayings.put_into(scene, messages, places)
             for message in messages:

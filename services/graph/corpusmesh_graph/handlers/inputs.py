@@ -67,14 +67,13 @@ class GraphInputHandlers(GraphInputServiceServicer):
             require_call().identity, knowledge_base_id, after_sequence=after, limit=size + 1
         )
         scene = await self._scenes.look(knowledge_base_id)
-        shown, last = [], after
-        for row in rows[:size]:
-            last = row.sequence
-            if self._shows(scene, row.user_id, row.correction):
-                shown.append(correction_to_wire(row, knowledge_base_id))
-        page = within_page(shown)
+        shown = [row for row in rows[:size] if self._shows(scene, row.user_id, row.correction)]
+        page = within_page(correction_to_wire(row, knowledge_base_id) for row in shown)
+        # What did not fit into the page begins the next one.
+        is_cut = len(page) < len(shown)
+        last = shown[len(page) - 1] if is_cut else rows[size - 1] if len(rows) > size else None
         return pb.ListCorrectionsResponse(
-            corrections=page, next_page_token=make_page_token(listing, str(last)) if len(rows) > size else ""
+            corrections=page, next_page_token=make_page_token(listing, str(last.sequence)) if last else ""
         )
 
     async def DeleteCorrection(self, request: pb.DeleteCorrectionRequest, context: Any) -> pb.DeleteCorrectionResponse:

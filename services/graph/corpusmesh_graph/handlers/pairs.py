@@ -53,7 +53,7 @@ class PairReader:
         place = place_of(scene, key) if key else None
         pairs = await self._pairs(knowledge_base_id)
         shown = await worked_out(lambda: _visible(scene, pairs, place))
-        page = within_page(_to_wire(scene, pair) for pair in shown[start : start + size])
+        page = await worked_out(lambda: within_page(_to_wire(scene, pair) for pair in shown[start : start + size]))
         following = start + len(page)
         more = following < len(shown)
         return pb.ListResolvedPairsResponse(

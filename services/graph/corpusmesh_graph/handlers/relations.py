@@ -1,11 +1,14 @@
 """Relations as a caller may see them."""
 
+from collections.abc import Container
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
 from corpusmesh_core.errors import InvalidArgumentError
-from corpusmesh_core.graphs.keys import key_text, pair_of
+from corpusmesh_core.graphs.keys import key_text
 from corpusmesh_core.records import RecordKind
 from corpusmesh_graph.convert import passage_to_wire, relation_to_wire
 from corpusmesh_graph.handlers.entities import MAX_PAGE_SIZE, place_of
@@ -13,6 +16,8 @@ from corpusmesh_graph.handlers.saying import MAX_FRAGMENTS, SayingReader
 from corpusmesh_graph.names import entity_key_of, graph_of, relation_not_found, relation_of
 from corpusmesh_graph.scenes import GraphScene, SceneReader, worked_out
 from corpusmesh_runtime.page_tokens import checked_page_size, make_pinned_token, read_pinned_token, within_page
+
+_KEY_CHARACTERS: Final = 16
 
 
 class RelationReader:
@@ -54,8 +59,9 @@ class RelationReader:
         scene = await self._scenes.look(knowledge_base_id, snapshot_id=snapshot_id)
         places = [place_of(scene, key) for key in keys]
         found = await worked_out(lambda: _strongest(scene, places))
-        messages = [relation_to_wire(scene, relation) for relation in found[start : start + size].tolist()]
-        await self._sayings.put_into(scene, messages, found[start : start + size].tolist())
+        chosen = found[start : start + size].tolist()
+        messages = await worked_out(lambda: [relation_to_wire(scene, relation) for relation in chosen])
+        await self._sayings.put_into(scene, messages, chosen)
         page = within_page(messages)
         following = start + len(page)
         more = following < len(found)
@@ -87,7 +93,7 @@ class RelationReader:
             raise relation_not_found()
         relation = relation_to_wire(scene, place)
         await self._sayings.put_into(scene, [relation], [place], most_of_each=MAX_FRAGMENTS)
-        merged = await self._sayings.merged(scene, pair_keys(scene, first, second))
+        merged = await self._sayings.merged(scene, PairKeys(scene, first, second))
         if scene.graph.relation_texts(place).description is None and merged:
             relation.description, relation.merged_by_model = merged, True
         passages = await self._scenes.fetch(scene, scene.passages_of_relation(place), RecordKind.CHUNK)
@@ -96,19 +102,29 @@ class RelationReader:
         )
 
 
-def pair_keys(scene: GraphScene, first: int, second: int) -> set[str]:
-    """Give the keys that a description of a relation may have: those of any of its ends' names.
+class PairKeys(Container[str]):
+    """The keys that a description of a relation may have: any name of one end, and any of the other, in either order.
 
-    Args:
-        scene: What the caller may see.
-        first: Place of one entity.
-        second: Place of the other.
-
-    Returns:
-        Keys of both ends, joined, the smaller first.
+    Told rather than listed: two entities of a thousand names have a million pairs of them.
     """
-    pairs = (pair_of(one, other) for one in scene.keys(first) for other in scene.keys(second))
-    return {"".join(map(key_text, pair)) for pair in pairs}
+
+    def __init__(self, scene: GraphScene, first: int, second: int) -> None:
+        """Create it.
+
+        Args:
+            scene: What the caller may see.
+            first: Place of one entity.
+            second: Place of the other.
+        """
+        self._ends = tuple(frozenset(map(key_text, scene.keys(end))) for end in (first, second))
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a key is one of both ends."""
+        if not isinstance(key, str):
+            return False
+        low, high = key[:_KEY_CHARACTERS], key[_KEY_CHARACTERS:]
+        first, second = self._ends
+        return (low in first and high in second) or (low in second and high in first)
 
 
 def _strongest(scene: GraphScene, places: list[int]) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """What documents say of entities and relations, put together from what the caller may see."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -61,7 +61,7 @@ class SayingReader:
         self._scenes = scenes
         self._merged = RecordShelf(index, RecordKind.DESCRIPTION)
 
-    async def merged(self, scene: GraphScene, keys: Collection[str]) -> str:
+    async def merged(self, scene: GraphScene, keys: Container[str]) -> str:
         """Read what a language model made of all that documents say of one entity or relation.
 
         Args:
