@@ -28,15 +28,13 @@ class ReportEntry:
         key: Key of the community.
         parent: Key of the community above; "" at the top.
         ordinal: Ordinal that publishes it.
-        fingerprint: Digest of all that its text depends on.
-        sources: Versions that it was made of, ascending.
+        fingerprint: Digest of all that its text depends on, the documents that it stands on included.
     """
 
     key: str
     parent: str
     ordinal: int
     fingerprint: bytes
-    sources: NDArray[np.int32]
 
     def plain(self) -> list[Any]:
         """Write it as plain values.
@@ -44,7 +42,7 @@ class ReportEntry:
         Returns:
             The values, for `ReportEntry.of_plain`.
         """
-        return [self.key, self.parent, self.ordinal, self.fingerprint, self.sources.astype("<i4").tobytes()]
+        return [self.key, self.parent, self.ordinal, self.fingerprint]
 
     @classmethod
     def of_plain(cls, values: Sequence[Any]) -> "ReportEntry":
@@ -56,8 +54,7 @@ class ReportEntry:
         Returns:
             The entry.
         """
-        key, parent, ordinal, fingerprint, sources = values
-        return cls(key, parent, ordinal, fingerprint, np.frombuffer(sources, "<i4").astype(np.int32))
+        return cls(*values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

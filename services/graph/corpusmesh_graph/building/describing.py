@@ -120,10 +120,7 @@ class Describer:
             await scope.write(records)
             for record in records:
                 item = orders[int(record.publisher) - first]
-                sources = np.array(record.sources, np.int32)
-                scope.draft.reports[item.key] = ReportEntry(
-                    item.key, "", int(record.publisher), item.fingerprint, sources
-                )
+                scope.draft.reports[item.key] = ReportEntry(item.key, "", int(record.publisher), item.fingerprint)
                 self.made.append(int(record.publisher))
             if scope.is_over and start + _BATCH < len(waiting):
                 return False

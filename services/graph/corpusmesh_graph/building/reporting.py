@@ -156,7 +156,7 @@ class Reporter:
             for place in places:
                 item = orders[place].marked
                 draft.reports[item.community.key] = ReportEntry(
-                    item.community.key, item.community.parent, first + place, item.fingerprint, orders[place].sources
+                    item.community.key, item.community.parent, first + place, item.fingerprint
                 )
             scope.bill.report_count += len(rest)
             done_count += len(places)
