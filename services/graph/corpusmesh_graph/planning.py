@@ -31,10 +31,8 @@ from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.models import GraphModels
 from corpusmesh_graph.stores import GraphStores, GraphTools
 from corpusmesh_runtime.artefact_access import read_pieces
-from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.build_plans import projection_factor, read_groups, read_seconds, sample_of
 
-_READ_VERSIONS: Final = 64
-_READ_SECONDS: Final = 30.0
 _NAME_TOKENS: Final = 4
 _RELATION_TOKENS: Final = 30
 _MIN_GROWTH: Final = 0.3
@@ -132,10 +130,10 @@ class GraphPlanner:
         before = await self._ledger(row)
         kept = await self._kept(versions, asked, before, row) if before is not None and not full else frozenset()
         read = [version for version in versions if int(version.ordinal) not in kept]
-        taken = _sample(read, self._settings.plan_max_chunks)
+        taken = sample_of(read, self._settings.plan_max_chunks)
         sample = await self._read(taken)
         measured = await asyncio.to_thread(_measure, sample.documents, settings)
-        factor = _share(taken, read)
+        factor = projection_factor(taken, read)
         counts = _counts(sample.tokens, settings, measured, factor)
         counts = _with_triples(counts, await self._triples(read, settings), settings)
         cost = _projected(plan_calls(sample.tokens, settings, counts), counts, factor)
@@ -153,7 +151,7 @@ class GraphPlanner:
         if key is None:
             return None
         try:
-            content = await self._stores.objects.get(key, timeout_seconds=_seconds())
+            content = await self._stores.objects.get(key, timeout_seconds=read_seconds())
         except NotFoundError:
             # A newer build has taken its place since.
             return None
@@ -189,8 +187,8 @@ class GraphPlanner:
         sample = _Sample()
         left = self._settings.plan_sample_chunks
         stride = max(1, len(versions) // max(1, left // 8))
-        for group in _groups(versions):
-            pieces = await read_pieces(self._stores.objects, group, timeout_seconds=_seconds())
+        for group in read_groups(versions):
+            pieces = await read_pieces(self._stores.objects, group, timeout_seconds=read_seconds())
             for place, version in enumerate(group):
                 chunks = graph_chunks(version, pieces[int(version.ordinal)][0])
                 sample.tokens.append([chunk.token_count for chunk in chunks])
@@ -325,34 +323,3 @@ def _put_vectors(cost: GraphBill, settings: GraphSettings) -> None:
     if settings.effective_vectors is GraphVectors.ALL:
         cost.embedded_text_count += cost.relation_count
         cost.embedded_token_count += _RELATION_TOKENS * cost.relation_count
-
-
-def _sample(versions: Sequence[VersionRow], max_chunks: int) -> Sequence[VersionRow]:
-    """Take whole documents, evenly over all, whose chunks stay within a bound; at least one."""
-    total = sum(version.chunk_count for version in versions)
-    if total <= max_chunks or len(versions) <= 1:
-        return versions
-    taken: list[VersionRow] = []
-    passed = count = 0
-    for version in versions:
-        # One is taken whenever the share taken lags behind the share passed; so the bound holds at every place.
-        if (count + version.chunk_count) * total <= (passed + version.chunk_count) * max_chunks:
-            taken.append(version)
-            count += version.chunk_count
-        passed += version.chunk_count
-    return taken or [min(versions, key=lambda version: version.chunk_count)]
-
-
-def _share(taken: Sequence[VersionRow], versions: Sequence[VersionRow]) -> float:
-    count = sum(version.chunk_count for version in taken)
-    return sum(version.chunk_count for version in versions) / count if count else 1.0
-
-
-def _groups(versions: Sequence[VersionRow]) -> Iterable[Sequence[VersionRow]]:
-    # Versions of one run share their artefacts; they stand together by their ordinals.
-    for start in range(0, len(versions), _READ_VERSIONS):
-        yield versions[start : start + _READ_VERSIONS]
-
-
-def _seconds() -> float:
-    return min(_READ_SECONDS, require_call().remaining_seconds())

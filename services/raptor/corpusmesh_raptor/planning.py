@@ -6,7 +6,7 @@ projected. Work is done in threads, and the caller's deadline bounds every read.
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -33,10 +33,9 @@ from corpusmesh_raptor.leaves import LeafSet, read_leaves
 from corpusmesh_raptor.skeletons import read_skeleton
 from corpusmesh_raptor.summarizing import Summarizer
 from corpusmesh_runtime.artefact_access import find_artefacts
+from corpusmesh_runtime.build_plans import projection_factor, read_groups, read_seconds, sample_of
 from corpusmesh_runtime.context import require_call
 
-_READ_VERSIONS: Final = 64
-_READ_SECONDS: Final = 30.0
 _PROJECTED: Final = tuple(
     entry.name
     for entry in fields(TreeCost)
@@ -128,9 +127,9 @@ class TreePlanner:
         return plan
 
     async def _of_files(self, versions: Sequence[VersionRow], settings: TreeSettings, fingerprint: bytes) -> Plan:
-        sample = _sample(versions, self._settings.plan_max_leaves)
+        sample = sample_of(versions, self._settings.plan_max_leaves)
         cost = TreeCost()
-        for group in _groups(sample):
+        for group in read_groups(sample):
             before = await self._trees_before(group)
             for version, leaves in (await self._read(group)).items():
                 known = _keys_of(before[version]) if version in before else ()
@@ -154,9 +153,9 @@ class TreePlanner:
             found = await self._of_update(versions, counted, old)
             if found is not None:
                 return found
-        sample = _sample(versions, self._settings.plan_max_leaves)
+        sample = sample_of(versions, self._settings.plan_max_leaves)
         read: list[LeafSet] = []
-        for group in _groups(sample):
+        for group in read_groups(sample):
             read += [_without_texts(leaves) for leaves in (await self._read(group)).values()]
         known = frozenset(bytes(key) for layer in old.layers for key in layer.keys) if old is not None else frozenset()
         joined = await asyncio.to_thread(_side_by_side, read)
@@ -170,7 +169,7 @@ class TreePlanner:
         if sum(version.chunk_count for version in added) > self._settings.plan_max_leaves:
             return None
         read: dict[int, LeafSet] = {}
-        for group in _groups(added):
+        for group in read_groups(added):
             read |= {version: _without_texts(leaves) for version, leaves in (await self._read(group)).items()}
         gone = await self._documents.versions_by_ordinal(require_call().identity.tenant_id, sorted(before - now.keys()))
         former = {version.document_id: int(version.ordinal) for version in gone}
@@ -185,16 +184,16 @@ class TreePlanner:
         return Plan(cost, len(versions), len(versions)) if stays else None
 
     async def _read(self, versions: Sequence[VersionRow]) -> Mapping[int, LeafSet]:
-        return await read_leaves(self._objects, versions, timeout_seconds=_seconds())
+        return await read_leaves(self._objects, versions, timeout_seconds=read_seconds())
 
     async def _trees_before(self, versions: Sequence[VersionRow]) -> Mapping[int, FileTree]:
-        return await find_artefacts(self._objects, versions, TREE, unpack_trees, timeout_seconds=_seconds())
+        return await find_artefacts(self._objects, versions, TREE, unpack_trees, timeout_seconds=read_seconds())
 
     async def _skeleton(self, build: BuildRow | None, space_id: str) -> Skeleton | None:
         if build is None:
             return None
         try:
-            old = await read_skeleton(self._objects, build, timeout_seconds=_seconds())
+            old = await read_skeleton(self._objects, build, timeout_seconds=read_seconds())
         except NotFoundError:
             return None
         return old if old is not None and old.layers and old.space_id == space_id else None
@@ -256,29 +255,8 @@ def _plan_of(
     cost: TreeCost, sample: Sequence[VersionRow], versions: Sequence[VersionRow], settings: TreeSettings
 ) -> Plan:
     if len(sample) < len(versions):
-        cost = _projected(cost, _share(sample, versions), settings)
+        cost = _projected(cost, projection_factor(sample, versions), settings)
     return Plan(cost, len(versions), len(sample))
-
-
-def _sample(versions: Sequence[VersionRow], max_leaves: int) -> Sequence[VersionRow]:
-    """Take whole documents, evenly over all, whose chunks stay within a bound; at least one."""
-    total = sum(version.chunk_count for version in versions)
-    if total <= max_leaves or len(versions) <= 1:
-        return versions
-    taken: list[VersionRow] = []
-    passed = count = 0
-    for version in versions:
-        # One is taken whenever the share taken lags behind the share passed; so the bound holds at every place.
-        if (count + version.chunk_count) * total <= (passed + version.chunk_count) * max_leaves:
-            taken.append(version)
-            count += version.chunk_count
-        passed += version.chunk_count
-    return taken or [min(versions, key=lambda version: version.chunk_count)]
-
-
-def _share(sample: Sequence[VersionRow], versions: Sequence[VersionRow]) -> float:
-    taken = sum(version.chunk_count for version in sample)
-    return sum(version.chunk_count for version in versions) / taken if taken else 1.0
 
 
 def _projected(cost: TreeCost, factor: float, settings: TreeSettings) -> TreeCost:
@@ -307,15 +285,5 @@ def _add(total: TreeCost, one: TreeCost) -> None:
             total.layer_node_counts.append(count)
 
 
-def _groups(versions: Sequence[VersionRow]) -> Iterator[Sequence[VersionRow]]:
-    # Versions of one run share their artefacts; they stand together by their ordinals.
-    for start in range(0, len(versions), _READ_VERSIONS):
-        yield versions[start : start + _READ_VERSIONS]
-
-
 def _without_texts(leaves: LeafSet) -> LeafSet:
     return replace(leaves, leaves=tuple(replace(leaf, text="") for leaf in leaves.leaves))
-
-
-def _seconds() -> float:
-    return min(_READ_SECONDS, require_call().remaining_seconds())

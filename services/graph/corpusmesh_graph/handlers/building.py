@@ -1,10 +1,9 @@
 """Plans and starts builds."""
 
-import asyncio
 from collections.abc import Sequence
 
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
-from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, OverloadedError
+from corpusmesh_core.errors import FailedPreconditionError, OverloadedError
 from corpusmesh_core.graphs.settings import GRAPH, GraphSettings
 from corpusmesh_core.graphs.telling import bill_values
 from corpusmesh_core.ports.builds import BuildOrder, BuildRow
@@ -14,14 +13,11 @@ from corpusmesh_graph.convert import cost_to_wire
 from corpusmesh_graph.names import graph_of
 from corpusmesh_graph.planning import GraphPlanner, Plan
 from corpusmesh_graph.stores import GraphStores, GraphTools
+from corpusmesh_runtime.build_plans import plan_in_time, tokens_left_today
 from corpusmesh_runtime.build_views import BuildViewer
 from corpusmesh_runtime.context import require_call
-from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.tenant_slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_runtime.tracing import outgoing_headers
-
-_PLAN_SECONDS = 20.0
-_log = get_logger(__name__)
 
 
 class GraphBuilder:
@@ -67,7 +63,7 @@ class GraphBuilder:
             plan=cost_to_wire(plan.cost),
             max_model_calls=settings.max_model_calls,
             max_model_tokens=settings.max_model_tokens,
-            tenant_tokens_left=await self._tokens_left(),
+            tenant_tokens_left=await tokens_left_today(self._stores.usage, self._settings.max_tenant_tokens_per_day),
             sampled_document_count=plan.sampled_document_count,
         )
 
@@ -90,7 +86,7 @@ class GraphBuilder:
             # Where one is under way it is given again, with the plan that it has.
             everything = await self._stores.builds.published(call.identity.tenant_id, knowledge_base_id)
             versions = await self._rows(everything.versions)
-            plan = await self._plan_or_none(versions, settings, view.row, full=full)
+            plan = await plan_in_time(self._plan(versions, settings, view.row, full=full))
         row, _ = await self._stores.builds.start_build(
             call.identity,
             knowledge_base_id,
@@ -160,23 +156,6 @@ class GraphBuilder:
     ) -> Plan:
         with self._plans.taken(require_call().identity.tenant_id):
             return await self._planner.plan(versions, settings, row=row, full=full)
-
-    async def _plan_or_none(
-        self, versions: Sequence[VersionRow], settings: GraphSettings, row: BuildRow | None, *, full: bool
-    ) -> Plan | None:
-        """Plan a build that begins anyway: a plan that cannot be made, or takes long, does not hold it up."""
-        try:
-            async with asyncio.timeout(_PLAN_SECONDS):
-                return await self._plan(versions, settings, row, full=full)
-        except (CorpusMeshError, TimeoutError) as error:
-            _log.warning("build without a plan", reason=getattr(error, "reason", "PLAN_TIMEOUT"))
-            return None
-
-    async def _tokens_left(self) -> int:
-        bound = self._settings.max_tenant_tokens_per_day
-        if not bound:
-            return -1
-        return max(0, bound - await self._stores.usage.spent_today(require_call().identity.tenant_id))
 
 
 def _busy() -> OverloadedError:

@@ -1,11 +1,10 @@
 """Plans and starts builds."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corpusmesh.raptor.v1 import tree_service_pb2 as pb
-from corpusmesh_core.errors import CorpusMeshError, FailedPreconditionError, InvalidArgumentError, OverloadedError
+from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, OverloadedError
 from corpusmesh_core.ports.builds import BuildOrder, BuildRow
 from corpusmesh_core.tenancy import Access, KnowledgeBase, VersionRow, document_not_found
 from corpusmesh_core.trees.settings import TREE, TreeScope, TreeSettings
@@ -16,18 +15,16 @@ from corpusmesh_raptor.names import TreeName, document_of, knowledge_base_of
 from corpusmesh_raptor.planning import Plan, TreePlanner
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_raptor.summarizing import Summarizer
+from corpusmesh_runtime.build_plans import plan_in_time, tokens_left_today
 from corpusmesh_runtime.build_views import BuildView, BuildViewer
 from corpusmesh_runtime.config_hash import config_hash
 from corpusmesh_runtime.context import require_call
-from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.tenant_slots import BUSY_RETRY_SECONDS, TenantSlots
 from corpusmesh_runtime.tracing import outgoing_headers
 from corpusmesh_runtime.version_runs import VersionRuns
 
 _MAX_DOCUMENTS = 1000
 _MAX_REMADE_DOCUMENTS = 20_000
-_PLAN_SECONDS = 20.0
-_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ class TreeBuilder:
             plan=cost_to_wire(plan.cost),
             max_model_calls=settings.max_model_calls,
             max_model_tokens=settings.max_model_tokens,
-            tenant_tokens_left=await self._tokens_left(),
+            tenant_tokens_left=await tokens_left_today(self._stores.usage, self._settings.max_tenant_tokens_per_day),
             document_count=plan.document_count,
             sampled_document_count=plan.sampled_document_count,
         )
@@ -117,7 +114,7 @@ class TreeBuilder:
         if view.row is None or not view.row.is_building:
             # Where one is under way it is given again, with the plan that it has.
             versions = await self._rows(everything.versions)
-            plan = await self._plan_or_none(view, versions, settings, full=request.full)
+            plan = await plan_in_time(self._plan(view, versions, settings, view.row, full=request.full))
         row, _ = await self._stores.trees.start_build(
             call.identity,
             knowledge_base.knowledge_base_id,
@@ -202,23 +199,6 @@ class TreeBuilder:
         # It costs a reader half a second of CPU and a lot of memory: whoever asks again and again waits for no other.
         with self._plans.taken(require_call().identity.tenant_id):
             return await self._planner.plan(versions, settings, space_id=view.inputs.space_id, build=build, full=full)
-
-    async def _plan_or_none(
-        self, view: BuildView, versions: Sequence[VersionRow], settings: TreeSettings, *, full: bool
-    ) -> Plan | None:
-        """Plan a build that begins anyway: a plan that cannot be made, or takes long, does not hold it up."""
-        try:
-            async with asyncio.timeout(_PLAN_SECONDS):
-                return await self._plan(view, versions, settings, view.row, full=full)
-        except (CorpusMeshError, TimeoutError) as error:
-            _log.warning("build without a plan", reason=getattr(error, "reason", "PLAN_TIMEOUT"))
-            return None
-
-    async def _tokens_left(self) -> int:
-        bound = self._settings.max_tenant_tokens_per_day
-        if not bound:
-            return -1
-        return max(0, bound - await self._stores.usage.spent_today(require_call().identity.tenant_id))
 
 
 def _documents_of(names: Sequence[str], knowledge_base_id: str) -> frozenset[str]:
