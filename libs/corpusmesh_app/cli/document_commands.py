@@ -191,7 +191,7 @@ async def open_original(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Save the original of a document as it was uploaded."""
-    from corpusmesh_app.cli.saving import safe_file_name, save_original
+    from corpusmesh_app.cli.saving import safe_file_name, write_whole
 
     async with session.client() as client:
         name = await choose_version(client, document, knowledge_base, version, published_or_newest)
@@ -199,7 +199,7 @@ async def open_original(
         path = output if output is not None else Path(safe_file_name(original.display_name))
         if path.exists() and not force:
             raise FailedPreconditionError("FILE_EXISTS", f"{path} exists; give another --output, or --force", path=path)
-        size = await save_original(original, path)
+        size = await write_whole(original.pieces, path)
     session.output.result(
         {"version": name, "path": str(path), "media_type": original.media_type, "size_bytes": size},
         lambda console: console.print(f"Saved {path} ({size} bytes, {original.media_type})."),

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from google.protobuf import json_format
 
 from corpusmesh.graph.v1 import graph_input_service_pb2 as input_pb
 from corpusmesh.graph.v1 import graph_service_pb2 as pb
+from corpusmesh_app.cli.saving import write_whole
 from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError
 from corpusmesh_core.graphs.exporting import (
     ExportedEntity,
@@ -80,28 +80,17 @@ async def write_graph(parts: AsyncIterator[pb.ExportGraphResponse], path: Path, 
     """
     writer = _WRITERS[format_name]()
     written = WrittenGraph()
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=".corpusmesh-", delete=False
-        ) as file:
-            partial = Path(file.name)
-            try:
-                await asyncio.to_thread(file.write, writer.begin())
-                async for part in parts:
-                    written.snapshot = written.snapshot or part.snapshot
-                    written.entity_count += len(part.entities)
-                    written.relation_count += len(part.relations)
-                    await asyncio.to_thread(file.write, _pieces(writer, part))
-                await asyncio.to_thread(file.write, writer.end())
-                file.close()
-                await asyncio.to_thread(_put, partial, path)
-            except BaseException:
-                await asyncio.to_thread(partial.unlink, missing_ok=True)
-                raise
-    except OSError as error:
-        raise FailedPreconditionError(
-            "FILE_NOT_WRITTEN", f"{path} cannot be written ({error.strerror})", path=path
-        ) from error
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield writer.begin().encode()
+        async for part in parts:
+            written.snapshot = written.snapshot or part.snapshot
+            written.entity_count += len(part.entities)
+            written.relation_count += len(part.relations)
+            yield await asyncio.to_thread(_piece, writer, part)
+        yield writer.end().encode()
+
+    await write_whole(pieces(), path)
     return written
 
 
@@ -169,10 +158,10 @@ def _bounded(path: Path) -> bytes:
         return file.read(_MAX_FILE_BYTES + 1)
 
 
-def _pieces(writer: GraphWriter, part: pb.ExportGraphResponse) -> str:
+def _piece(writer: GraphWriter, part: pb.ExportGraphResponse) -> bytes:
     return "".join(
         (*map(writer.entity, map(_entity, part.entities)), *map(writer.relation, map(_relation, part.relations)))
-    )
+    ).encode()
 
 
 def _entity(entity: pb.Entity) -> ExportedEntity:
@@ -203,11 +192,6 @@ def _relation(relation: pb.Relation) -> ExportedRelation:
 
 def _key(name: str) -> str:
     return name.rsplit("/", 1)[1]
-
-
-def _put(partial: Path, path: Path) -> None:
-    partial.chmod(0o644)
-    partial.replace(path)
 
 
 def _invalid(message: str) -> InvalidArgumentError:

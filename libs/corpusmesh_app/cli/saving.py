@@ -1,10 +1,10 @@
-"""Saves originals under names that their uploaders chose."""
+"""Writes files whole or not at all, originals under names that their uploaders chose."""
 
 import asyncio
 import tempfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-from corpusmesh_client import Original
 from corpusmesh_core.errors import FailedPreconditionError
 
 
@@ -22,18 +22,18 @@ def safe_file_name(display_name: str) -> str:
     return name.encode("utf-8")[:200].decode("utf-8", "ignore") or "original"
 
 
-async def save_original(original: Original, path: Path) -> int:
-    """Write an original to a file, whole or not at all.
+async def write_whole(pieces: AsyncIterator[bytes], path: Path) -> int:
+    """Write a file, whole or not at all, in memory that does not grow with it.
 
     Args:
-        original: The original.
+        pieces: Its bytes in order.
         path: The file; replaced if it is there.
 
     Returns:
         Its size in bytes.
 
     Raises:
-        FailedPreconditionError: If the file cannot be written.
+        FailedPreconditionError: FILE_NOT_WRITTEN if the file cannot be written.
     """
     folder = path.parent
     size = 0
@@ -41,7 +41,7 @@ async def save_original(original: Original, path: Path) -> int:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".corpusmesh-", delete=False) as file:
             partial = Path(file.name)
             try:
-                async for piece in original.pieces:
+                async for piece in pieces:
                     await asyncio.to_thread(file.write, piece)
                     size += len(piece)
                 file.flush()
