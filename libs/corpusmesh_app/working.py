@@ -14,21 +14,23 @@ from corpusmesh_adapters.postgres import OutboxRelay, PostgresCompletionCache, P
 from corpusmesh_app.backends import chat_model
 from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.wiring import Adapters, password_sealer
-from corpusmesh_core.orchestration.values import Policy
-from corpusmesh_core.ports.builds import DATASET_GRAPH, DATASET_TREE
+from corpusmesh_core.orchestration.values import Policy, Stage
+from corpusmesh_core.ports.builds import DATASET_GRAPH, DATASET_TREE, BuildStore
 from corpusmesh_core.ports.embedding import TextTokenizer
 from corpusmesh_core.ports.parsing import DocumentParser
+from corpusmesh_graph.config import GraphServiceSettings
 from corpusmesh_graph.module import graph_stages
 from corpusmesh_graph.stores import GraphStores, GraphTools
 from corpusmesh_ingest.enriching import Enricher, EnrichLimits
 from corpusmesh_ingest.module import StageTools, ingest_stages
 from corpusmesh_ingest.syncing.scheduler import SyncScheduler
+from corpusmesh_raptor.config import RaptorSettings
 from corpusmesh_raptor.module import raptor_stages
 from corpusmesh_raptor.stores import RaptorStores, RaptorTools
 from corpusmesh_runtime.build_scheduler import BuildScheduler
 from corpusmesh_runtime.housekeeper import Housekeeper
 from corpusmesh_runtime.logging import get_logger
-from corpusmesh_runtime.worker import Worker
+from corpusmesh_runtime.worker import StageHandler, Worker
 
 _log = get_logger(__name__)
 
@@ -133,17 +135,10 @@ async def run_tree_worker(
     Yields:
         The worker.
     """
-    section = settings.raptor
-    queue = PostgresTaskQueue(adapters.database, _policy(settings))
-    handlers = raptor_stages(section, stores, tools)
-    worker = Worker(f"{socket.gethostname()}-{os.getpid()}-trees", handlers, queue, adapters.broker, section.worker)
-    scheduler = BuildScheduler(
-        stores.trees,
-        kind=DATASET_TREE,
-        poll_seconds=section.update_poll_seconds,
-        quiet_seconds=section.update_quiet_seconds,
-    )
-    async with _at_work({"tree worker": worker.run(), "tree schedule": scheduler.run()}, worker, failed) as running:
+    handlers = raptor_stages(settings.raptor, stores, tools)
+    async with _build_worker(
+        settings, adapters, settings.raptor, handlers, stores.trees, DATASET_TREE, failed
+    ) as running:
         yield running
 
 
@@ -168,17 +163,32 @@ async def run_graph_worker(
     Yields:
         The worker.
     """
-    section = settings.graph
+    handlers = graph_stages(settings.graph, stores, tools, LeidenFinder())
+    async with _build_worker(
+        settings, adapters, settings.graph, handlers, stores.builds, DATASET_GRAPH, failed
+    ) as running:
+        yield running
+
+
+@asynccontextmanager
+async def _build_worker(
+    settings: MeshSettings,
+    adapters: Adapters,
+    section: GraphServiceSettings | RaptorSettings,
+    handlers: Mapping[Stage, StageHandler],
+    builds: BuildStore,
+    kind: str,
+    failed: Callable[[BaseException], None],
+) -> AsyncIterator[RunningWorker]:
+    """Do builds of one kind, and start those that follow by themselves, beside the block."""
     queue = PostgresTaskQueue(adapters.database, _policy(settings))
-    handlers = graph_stages(section, stores, tools, LeidenFinder())
-    worker = Worker(f"{socket.gethostname()}-{os.getpid()}-graphs", handlers, queue, adapters.broker, section.worker)
+    name = f"{socket.gethostname()}-{os.getpid()}-{kind}s"
+    worker = Worker(name, handlers, queue, adapters.broker, section.worker)
     scheduler = BuildScheduler(
-        stores.builds,
-        kind=DATASET_GRAPH,
-        poll_seconds=section.update_poll_seconds,
-        quiet_seconds=section.update_quiet_seconds,
+        builds, kind=kind, poll_seconds=section.update_poll_seconds, quiet_seconds=section.update_quiet_seconds
     )
-    async with _at_work({"graph worker": worker.run(), "graph schedule": scheduler.run()}, worker, failed) as running:
+    loops = {f"{kind} worker": worker.run(), f"{kind} schedule": scheduler.run()}
+    async with _at_work(loops, worker, failed) as running:
         yield running
 
 
