@@ -18,17 +18,16 @@ import asyncio
 import importlib.util
 import json
 import os
-import re
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 import numpy as np
+from graph_stub import answer
 
 from corpusmesh_adapters.communities import LeidenFinder
 from corpusmesh_core.chunking.tokens import WordTokenCounter
@@ -48,12 +47,6 @@ RECORDED: Final = {200: (3.28, 7587, 1795), 1000: (3.36, 7665, 1805)}
 CALLS_GOAL: Final = 1.7
 PROMPT_GOAL: Final = 0.55
 WALL_GOAL: Final = 1.25
-_NAME: Final = re.compile(
-    r"\b[A-Z][A-Za-z0-9'-]*[a-z0-9][A-Za-z0-9'-]*(?:\s+[A-Z][A-Za-z0-9'-]*[a-z0-9][A-Za-z0-9'-]*)+"
-)
-_LEADS: Final = frozenset({"The", "A", "An", "In", "On", "At", "When", "After", "Before", "This", "That", "These"})
-_BLOCK: Final = re.compile(r"<<<(DATA-[0-9a-f]+) ([^\n]*)\n(.*?)\n\1>>>", re.DOTALL)
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 
 
 def shared_corpus() -> ModuleType:
@@ -77,51 +70,6 @@ def token_counter() -> tuple[Callable[[str], int], str]:
     except (ImportError, OSError):
         return (lambda text: max(1, len(text) // 4)), "four characters"
     return (lambda text: len(encoding.encode_ordinary(text))), "cl100k_base"
-
-
-def names_of(sentence: str) -> list[str]:
-    """Name the entities of a sentence, as the stub of the comparison does."""
-    found: dict[str, None] = {}
-    for match in _NAME.finditer(sentence):
-        words = match.group().split()
-        while words and words[0] in _LEADS:
-            words.pop(0)
-        if len(words) > 1:
-            found[" ".join(words)] = None
-    return list(found)
-
-
-def records(text: str) -> str:
-    """Answer an extraction by that rule: at most 40 entities and 60 relations."""
-    entities: dict[str, str] = {}
-    relations: dict[tuple[str, str], str] = {}
-    for sentence in _SENTENCE.split(text):
-        names = names_of(sentence)[:4]
-        for name in names:
-            if len(entities) < 40:
-                entities.setdefault(name, sentence[:200])
-        for first, second in combinations(names, 2):
-            is_known = first in entities and second in entities and (second, first) not in relations
-            if is_known and len(relations) < 60:
-                relations.setdefault((first, second), sentence[:200])
-    rows = [f"entity | {name} | organization | {said}" for name, said in entities.items()]
-    rows += [f"relation | {a} | {b} | agreement | {said} | 6" for (a, b), said in relations.items()]
-    return "\n".join([*rows, "END"])
-
-
-def answer(prompt: str) -> tuple[str, str]:
-    """Answer a question; tell what it was for."""
-    blocks = _BLOCK.findall(prompt)
-    kind = blocks[0][1].split(" ")[0]
-    text = blocks[0][2]
-    if kind == "community":
-        lines = text.splitlines()
-        name, _, said = lines[0].partition(": ")
-        report = {"title": name, "summary": said, "rating": 5, "findings": [{"summary": said, "explanation": said}]}
-        return "report", json.dumps(report)
-    if kind == "name":
-        return "describe", " ".join(_SENTENCE.split(blocks[1][2])[:4])
-    return "extract", records(text)
 
 
 class CountingChat:
