@@ -73,6 +73,7 @@ class GraphOptions:
         source_count: Hits that lead on.
         bearing_share: Share of the gain that depends on how the sentence bears on the question, 0 to 1.
         mention_share: What a lone mention counts against being what a passage is about.
+        unnamed_share: How far a hit leads on that the question does not name, against one that it names.
         question_mention_share: The same for entities of the question that a passage is about: those that mention them
             are found by their words already.
     """
@@ -84,6 +85,7 @@ class GraphOptions:
     source_count: int = 5
     bearing_share: float = 0.6
     mention_share: float = 0.5
+    unnamed_share: float = 0.3
     question_mention_share: float = 0.15
 
 
@@ -119,6 +121,7 @@ class _State:
         base: What the search says of each.
         scores: What they have been lifted to.
         via: Records that have lifted them.
+        named: How clearly the question names what they are about, 0 to 1.
         leads: What leads to passages, in order.
         sources: Hits that lead on, best first.
     """
@@ -127,6 +130,7 @@ class _State:
     base: dict[str, float]
     scores: dict[str, float]
     via: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    named: dict[str, float] = field(default_factory=dict)
     leads: list[_Lead] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 
@@ -243,6 +247,7 @@ class GraphSearch:
             leads: list[_Lead] = []
             for record_id in new:
                 strength = state.scores[record_id] / top if top > 0.0 else 0.0
+                strength *= self._trust(state, record_id)
                 leads.extend(self._leads_of(state.items[record_id], strength))
             state.sources.extend(new)
             self._apply(state, leads)
@@ -257,6 +262,12 @@ class GraphSearch:
             and (item.is_kept or state.scores[record_id] > state.base[record_id])
         ]
         return sorted(possible, key=lambda record_id: -state.scores[record_id])[:count]
+
+    def _trust(self, state: _State, record_id: str) -> float:
+        """Say how far a hit may lead on: fully what the question names, little what is only like it."""
+        named = state.named.get(record_id, 0.0)
+        share = self._options.unnamed_share
+        return share + (1.0 - share) * named
 
     def _leads_of(self, item: RankedCandidate, strength: float) -> list[_Lead]:
         record = item.candidate.record
@@ -291,33 +302,38 @@ class GraphSearch:
             strength,
             about,
             tuple(pair for pair in mentioning if pair[0] != own),
-            strength * share / max(1, count) ** 0.5,
+            # What the question names by words is found by its words: there each of many counts its share alone.
+            strength * share / (math.sqrt(max(1, count)) if source else max(1, count)),
             max(1, count),
         )
 
     def _apply(self, state: _State, leads: Iterable[_Lead]) -> None:
         """Lift what is led to; of passages about one entity the one that fits the question best."""
         limits = dict(state.scores)
+        # A lone mention of what the question names does not pass the best hit.
+        best_score = max(state.scores.values(), default=0.0)
         for lead in leads:
             state.leads.append(lead)
             about = [record_id for record_id in self._held(state, lead.about) if record_id != lead.source]
             if about:
                 best = max(about, key=lambda record_id: state.base[record_id])
-                self._lift(state, best, lead.strength / len(lead.about), lead.source, limits)
+                self._lift(state, best, lead.strength / len(lead.about), lead.source, limits.get(lead.source))
             for place, weight in lead.mentioning:
                 record_id = self._view.passage_record_id(place)
                 if record_id in state.items and record_id != lead.source:
-                    self._lift(state, record_id, lead.mention_strength * _told(weight), lead.source, limits)
+                    strength = lead.mention_strength * _told(weight)
+                    self._lift(state, record_id, strength, lead.source, limits.get(lead.source, best_score))
 
     def _held(self, state: _State, passages: Iterable[int]) -> list[str]:
         names = (self._view.passage_record_id(passage) for passage in passages)
         return [name for name in names if name in state.items]
 
-    def _lift(self, state: _State, record_id: str, strength: float, source: str, limits: Mapping[str, float]) -> None:
+    def _lift(self, state: _State, record_id: str, strength: float, source: str, limit: float | None) -> None:
         score = state.base[record_id] + self._options.gain * strength
-        if source:
-            # The step keeps the order among those that are held back.
-            score = min(score, limits[source] - _STEP * (2.0 - min(1.0, score)))
+        if limit is not None:
+            score = _held_back(score, limit)
+        if not source:
+            state.named[record_id] = max(strength, state.named.get(record_id, 0.0))
         if score > state.scores[record_id]:
             state.scores[record_id] = score
             state.via[record_id] = (source,) if source else ()
@@ -350,10 +366,12 @@ class GraphSearch:
         return [(int(place), float(walk.passages[place]) / best) for place in order]
 
     def _follow_walk(self, state: _State) -> None:
+        best = max(state.scores.values())
         for passage, share in self._walk(state):
             record_id = self._view.passage_record_id(passage)
             if record_id in state.items:
                 score = state.base[record_id] + self._options.walk_gain * share**0.5
+                score = _held_back(score, best)
                 state.scores[record_id] = max(score, state.scores[record_id])
 
     def _made(self, state: _State, record_id: str, scale: float) -> RankedCandidate:
@@ -390,6 +408,11 @@ def rank_by_graphs(searches: Sequence[GraphSearch], ranked: Sequence[RankedCandi
             record_id = item.candidate.record.record_id
             best[record_id] = _better(best[record_id], item)
     return in_order(list(best.values()))
+
+
+def _held_back(score: float, limit: float) -> float:
+    """Keep a score below another one; the step keeps the order among those that are held back."""
+    return min(score, limit - _STEP * (2.0 - min(1.0, score)))
 
 
 def _told(weight: float) -> float:

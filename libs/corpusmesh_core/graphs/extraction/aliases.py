@@ -90,6 +90,9 @@ def short_forms(names: Iterable[str], people: Iterable[str]) -> Mapping[str, str
     """
     full_by_word: dict[str, set[str]] = defaultdict(set)
     for name in people:
+        if bare_title(name) != name:
+            # "Planet (2001 film)" and "Planet" are names of their own.
+            continue
         words = name.split(" ")
         if UNSPACED.search(name) is not None:
             words = name.split("·")

@@ -187,7 +187,8 @@ class _Document:
             self._note(sentence, item, key, folded, is_lead=is_lead)
             if is_lead:
                 subject = key
-            if item.start >= covered:
+            # Of "Otto Klein and Karl Gross" both are related; that it may be one name is only kept as an entity.
+            if item.start >= covered and not item.is_part:
                 spots.append(Spot(key, item.start + shift, item.end + shift, item.is_name))
                 covered = item.end
         if subject and is_first:
@@ -236,15 +237,16 @@ class _Document:
 
     def _kept(self) -> Mapping[int, dict[int, float]]:
         """Choose the entities of each chunk, the weightiest; returns mentions by key."""
-        by_position: dict[int, list[tuple[float, int]]] = defaultdict(list)
-        for key, entity in self._entities.items():
+        by_position: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
+        # Of equally weighty ones the first: they stand together, so that there is something to relate.
+        for place, (key, entity) in enumerate(self._entities.items()):
             for position, weight in entity.weights.items():
-                by_position[position].append((-weight * (1.0 if entity.is_name else _NOUN_WEIGHT), key))
+                by_position[position].append((-weight * (1.0 if entity.is_name else _NOUN_WEIGHT), place, key))
         kept: dict[int, dict[int, float]] = defaultdict(dict)
         for position, listed in by_position.items():
             listed.sort()
-            names = [key for _, key in listed if self._entities[key].is_name]
-            nouns = [key for _, key in listed if not self._entities[key].is_name]
+            names = [key for *_, key in listed if self._entities[key].is_name]
+            nouns = [key for *_, key in listed if not self._entities[key].is_name]
             for key in (*names, *nouns[:MAX_CHUNK_NOUNS])[:MAX_CHUNK_ENTITIES]:
                 kept[key][position] = self._entities[key].weights[position]
         return kept
