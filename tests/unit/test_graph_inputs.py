@@ -161,6 +161,24 @@ async def test_pages_of_corrections_follow_one_another() -> None:
     assert (seen, token) == (["One", "Two", "Three"], "")
 
 
+async def test_corrections_that_do_not_fit_into_a_page_begin_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = harbour()
+    monkeypatch.setattr("corpusmesh_runtime.page_tokens._MAX_PAGE_BYTES", 300)
+    titles = [f"Title {number}" for number in range(5)]
+    with calling("ann"):
+        for title in titles:
+            await correct(mesh, rename=pb.RenameEntity(entity="Anna Berg", new_title=title))
+        seen: list[str] = []
+        token, page_count = "", 0
+        while token or not page_count:
+            request = pb.ListCorrectionsRequest(parent=GRAPH, page_size=4, page_token=token)
+            page = await mesh.doors().inputs.ListCorrections(request, CONTEXT)
+            seen += [one.rename.new_title for one in page.corrections]
+            token, page_count = page.next_page_token, page_count + 1
+    assert seen == titles
+    assert page_count > 2
+
+
 async def test_what_is_given_is_kept_even_where_no_build_can_begin() -> None:
     mesh = harbour()
     mesh.is_busy = True
