@@ -1,6 +1,6 @@
 """Asks a language model for what builds are made of: budgeted, kept, checked, and left alone where it is away."""
 
-from corpusmesh_runtime.model_calls.budget import TENANT_BUDGET_SPENT, CallBill, Spent
+from corpusmesh_runtime.model_calls.budget import TENANT_BUDGET_SPENT, Spent
 from corpusmesh_runtime.model_calls.desk import DeskSettings, ModelDesk
 from corpusmesh_runtime.model_calls.orders import MISCONFIGURED, UNREACHABLE, UNUSABLE, CallOrder, Reply
 from corpusmesh_runtime.model_calls.session import (
@@ -19,7 +19,6 @@ __all__ = [
     "TENANT_BUDGET_SPENT",
     "UNREACHABLE",
     "UNUSABLE",
-    "CallBill",
     "CallOrder",
     "CallScope",
     "CallSession",

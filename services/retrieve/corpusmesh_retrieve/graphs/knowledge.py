@@ -9,6 +9,7 @@ References:
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from corpusmesh_core.graph_search.community_reports import weight_of
 from corpusmesh_core.graph_search.keywords import MAX_NAMED, GraphKeywords
 from corpusmesh_core.graph_search.knowledge import (
     MAX_ENTITIES,
@@ -25,9 +26,7 @@ from corpusmesh_core.graph_search.knowledge import (
 from corpusmesh_core.graph_search.levels import Found, distinct
 from corpusmesh_core.graph_search.steps import StepReason
 from corpusmesh_core.graphs.keys import key_text
-from corpusmesh_core.graphs.records import WEIGHT
 from corpusmesh_core.ranking import RankedCandidate
-from corpusmesh_core.records import Record
 from corpusmesh_retrieve.graphs.frame import ENTITY_KINDS, RELATION_KINDS, REPORT_KINDS, Ask, GraphFrame
 from corpusmesh_retrieve.graphs.telling import (
     add_tables,
@@ -125,21 +124,6 @@ class Knowledge:
             return held, item.similarity, weight_of(record)
 
         return sorted(found, key=worth, reverse=True)[:MAX_REPORTS]
-
-
-def weight_of(report: Record) -> float:
-    """Read the weight of a report.
-
-    Args:
-        report: Its record.
-
-    Returns:
-        The weight, 0 to 1; 0 where it says none.
-    """
-    try:
-        return float(report.attributes.get(WEIGHT, "0"))
-    except ValueError:
-        return 0.0
 
 
 def _best(frame: GraphFrame, by_name: Sequence[Sequence[RankedCandidate]]) -> tuple[Found, ...]:
