@@ -4,6 +4,7 @@ Rows of words are hashed and looked up in the view: what the graph knows by name
 around, without a round trip. Of names within each other the longest counts.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from corpusmesh_core.text import QueryTerms, analyze
 
 SUBJECT_WEIGHT: Final = 8.0
 """Weight of a mention from which on a passage is about the entity; see `extraction.document.SUBJECT_WEIGHT`."""
+_MAX_MENTIONS: Final = 200
+"""Passages that mention an entity, from which on it leads to those alone that are about it."""
+_MAX_ABOUT: Final = 64
 _MAX_CHARACTERS: Final = 4_000
 _BEARING: Final = 0.3
 """Share of the question's terms from which on a sentence bears on it fully."""
@@ -91,6 +95,29 @@ class Link:
     bearing: float
 
 
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What an entity leads to.
+
+    Attributes:
+        entity: The entity.
+        source: Record that names it; "" for the question.
+        strength: How much it counts, 0 to 1.
+        about: Passages that are about it.
+        mentioning: Passages that mention it, with the weights of the mentions.
+        mention_strength: What one of these counts whose mention is a lone one.
+        passage_count: Passages that name it, at least 1.
+    """
+
+    entity: int
+    source: str
+    strength: float
+    about: tuple[int, ...]
+    mentioning: tuple[tuple[int, float], ...]
+    mention_strength: float
+    passage_count: int
+
+
 def question_links(question: str, view: GraphView) -> tuple[Link, ...]:
     """Find the entities that a question names.
 
@@ -149,6 +176,39 @@ def is_about(view: GraphView, entity: int, passage: int) -> bool:
     start, end = int(mentions.indptr[entity]), int(mentions.indptr[entity + 1])
     place = start + int(mentions.indices[start:end].searchsorted(passage))
     return place < end and mentions.indices[place] == passage and mentions.data[place] >= SUBJECT_WEIGHT
+
+
+def lead_of(view: GraphView, entity: int, source: str, strength: float, own: int, shares: tuple[float, float]) -> Lead:
+    """Say where an entity leads to.
+
+    Args:
+        view: The graph.
+        entity: Place of the entity.
+        source: Record that names it; "" for the question.
+        strength: How much it counts, 0 to 1.
+        own: Place of the passage that names it, which it does not lead back to; UNKNOWN for none.
+        shares: What a lone mention counts against being what a passage is about: in general, and where the question
+            itself names what some passage is about.
+
+    Returns:
+        The passages, each of many the less.
+    """
+    mentions = view.mentions
+    span = slice(int(mentions.indptr[entity]), int(mentions.indptr[entity + 1]))
+    passages, weights = mentions.indices[span], mentions.data[span]
+    is_about, count = weights >= SUBJECT_WEIGHT, max(1, len(passages))
+    about = tuple(place for place in passages[is_about].tolist() if place != own)
+    if len(about) > _MAX_ABOUT:
+        # What so many passages are about tells none of them apart.
+        about = ()
+    mentioning: list[tuple[int, float]] = []
+    if count <= _MAX_MENTIONS:
+        pairs = zip(passages[~is_about].tolist(), weights[~is_about].tolist(), strict=True)
+        mentioning = [pair for pair in pairs if pair[0] != own]
+    share = shares[1] if about and not source else shares[0]
+    # What the question names by words is found by its words: there each of many counts its share alone.
+    mention_strength = strength * share / (math.sqrt(count) if source else count)
+    return Lead(entity, source, strength, about, tuple(mentioning), mention_strength, count)
 
 
 def _names(text: str) -> list[Name]:

@@ -42,7 +42,7 @@ from typing import Final
 
 import numpy as np
 
-from corpusmesh_core.graph_search.linking import SUBJECT_WEIGHT, Link, Question, passage_links, question_links
+from corpusmesh_core.graph_search.linking import Lead, Link, Question, lead_of, passage_links, question_links
 from corpusmesh_core.graphs.view import UNKNOWN, GraphView
 from corpusmesh_core.graphs.walking import personalized_page_rank
 from corpusmesh_core.ranking.hops import HopOptions, follow_names, naming_texts
@@ -54,9 +54,6 @@ MAX_ROUNDS: Final = 2
 """Rounds of further passages: the second one only where the first has brought a passage that leads on."""
 MAX_WANTED: Final = 64
 """Most passages of a round."""
-_MAX_MENTIONS: Final = 200
-"""Passages that mention an entity, from which on it leads to those alone that are about it."""
-_MAX_ABOUT: Final = 64
 _MOST_TOLD: Final = 2.0
 _STEP: Final = 1e-6
 
@@ -89,29 +86,6 @@ class GraphOptions:
     question_mention_share: float = 0.15
 
 
-@dataclass(frozen=True, slots=True)
-class _Lead:
-    """What an entity leads to.
-
-    Attributes:
-        entity: The entity.
-        source: Record that names it; "" for the question.
-        strength: How much it counts, 0 to 1.
-        about: Passages that are about it.
-        mentioning: Passages that mention it, with the weights of the mentions.
-        mention_strength: What one of these counts whose mention is a lone one.
-        passage_count: Passages that name it, at least 1.
-    """
-
-    entity: int
-    source: str
-    strength: float
-    about: tuple[int, ...]
-    mentioning: tuple[tuple[int, float], ...]
-    mention_strength: float
-    passage_count: int
-
-
 @dataclass(slots=True)
 class _State:
     """Scores while they are lifted.
@@ -131,7 +105,7 @@ class _State:
     scores: dict[str, float]
     via: dict[str, tuple[str, ...]] = field(default_factory=dict)
     named: dict[str, float] = field(default_factory=dict)
-    leads: list[_Lead] = field(default_factory=list)
+    leads: list[Lead] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 
 
@@ -244,7 +218,7 @@ class GraphSearch:
         for count in (self._options.source_count, 2 * self._options.source_count):
             new = [record_id for record_id in self._sources(state, count) if record_id not in state.sources]
             top = max(state.scores.values(), default=0.0)
-            leads: list[_Lead] = []
+            leads: list[Lead] = []
             for record_id in new:
                 strength = state.scores[record_id] / top if top > 0.0 else 0.0
                 strength *= self._trust(state, record_id)
@@ -269,7 +243,7 @@ class GraphSearch:
         share = self._options.unnamed_share
         return share + (1.0 - share) * named
 
-    def _leads_of(self, item: RankedCandidate, strength: float) -> list[_Lead]:
+    def _leads_of(self, item: RankedCandidate, strength: float) -> list[Lead]:
         record = item.candidate.record
         passage = int(self._view.find_passages([record.record_id])[0])
         links = self._links.get(record.record_id)
@@ -282,32 +256,11 @@ class GraphSearch:
             for link in links
         ]
 
-    def _lead(self, link: Link, source: str, strength: float, own: int) -> _Lead:
-        mentions = self._view.mentions
-        span = slice(int(mentions.indptr[link.entity]), int(mentions.indptr[link.entity + 1]))
-        passages, weights = mentions.indices[span], mentions.data[span]
-        is_about = weights >= SUBJECT_WEIGHT
-        about = tuple(place for place in passages[is_about].tolist() if place != own)
-        if len(about) > _MAX_ABOUT:
-            # What so many passages are about tells none of them apart.
-            about = ()
-        options, count = self._options, len(passages)
-        share = options.question_mention_share if about and not source else options.mention_share
-        mentioning: list[tuple[int, float]] = []
-        if count <= _MAX_MENTIONS:
-            mentioning = list(zip(passages[~is_about].tolist(), weights[~is_about].tolist(), strict=True))
-        return _Lead(
-            link.entity,
-            source,
-            strength,
-            about,
-            tuple(pair for pair in mentioning if pair[0] != own),
-            # What the question names by words is found by its words: there each of many counts its share alone.
-            strength * share / (math.sqrt(max(1, count)) if source else max(1, count)),
-            max(1, count),
-        )
+    def _lead(self, link: Link, source: str, strength: float, own: int) -> Lead:
+        shares = (self._options.mention_share, self._options.question_mention_share)
+        return lead_of(self._view, link.entity, source, strength, own, shares)
 
-    def _apply(self, state: _State, leads: Iterable[_Lead]) -> None:
+    def _apply(self, state: _State, leads: Iterable[Lead]) -> None:
         """Lift what is led to; of passages about one entity the one that fits the question best."""
         limits = dict(state.scores)
         # A lone mention of what the question names does not pass the best hit.
