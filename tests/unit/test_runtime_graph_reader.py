@@ -310,6 +310,65 @@ async def test_a_full_disk_is_told_and_a_view_that_cannot_be_written_is_kept_in_
     assert told.value.reason == "GRAPH_UNREADABLE"
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_what_nobody_asks_for_any_more_goes_with_its_graph(
+    store: _Store, tmp_path: Path, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corpusmesh_runtime.graphs.reader._MAPPED_BYTES", 1)
+    store.publish(_OTHER, segment_0=_segment(_document(1, "Other")))
+    settings = GraphCacheSettings(folder=tmp_path)
+    async with GraphReader(store, store, settings) as reader:  # type: ignore[arg-type]
+        await _view(reader, _sees(1, 2))
+        await _view(reader, _sees(1), _OTHER)
+        await reader.check()
+        assert {path.parent.parent.name for path in _files(tmp_path)} == {_ACME, _OTHER}
+        if is_known:
+            store.names[_ACME, _KB] = {}
+            await reader.check()
+            assert [path.parent.parent.name for path in _files(tmp_path)] == [_OTHER, _OTHER]
+            assert len(reader._views) == len(reader._open) == 1
+    store.names[_ACME, _KB] = {}
+    async with GraphReader(store, store, settings) as reader:  # type: ignore[arg-type]
+        await reader.check()
+        assert [path.parent.parent.name for path in _files(tmp_path)] == [_OTHER, _OTHER]
+
+
+async def test_a_check_goes_on_where_one_graph_cannot_be_looked_up(
+    reader: GraphReader, store: _Store, tmp_path: Path
+) -> None:
+    def fail() -> None:
+        raise UnavailableError("DATABASE_UNAVAILABLE", "away")
+
+    store.publish(_OTHER, segment_0=_segment(_document(1, "Other")))
+    await _view(reader, _sees(1))
+    await _view(reader, _sees(1), _OTHER)
+    store.names.clear()
+    store.on_list = [fail]
+    await reader.check()
+    assert {path.parent.parent.name for path in _files(tmp_path)} == {_ACME}
+
+
+async def test_a_view_of_a_graph_that_has_changed_meanwhile_is_not_kept(
+    reader: GraphReader, store: _Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corpusmesh_runtime.graphs.reader._MAPPED_BYTES", 1)
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        goes_on.wait(20)
+
+    _patch_compiling(monkeypatch, wait)
+    first = asyncio.create_task(_view(reader, _sees(1)))
+    await asyncio.to_thread(begun.wait, 20)
+    store.publish(_ACME, segment_0=_segment(_document(2, "Basel")))
+    await reader.check()
+    goes_on.set()
+    assert _names(await first) == ["Euler"]
+    assert not reader._views
+    assert not _files(tmp_path / "graphs")
+
+
 async def test_without_a_folder_of_its_own_nothing_is_left_behind(store: _Store) -> None:
     async with GraphReader(store, store) as reader:  # type: ignore[arg-type]
         await _view(reader, _sees(1))

@@ -16,5 +16,7 @@ class GraphCacheSettings(Section):
     """Bytes of those files; the ones not asked for the longest go first."""
     max_memory_bytes: int = Field(default=512 * 1024**2, ge=0)
     """Bytes of views that are kept in memory; larger ones are files."""
+    check_seconds: float = Field(default=60.0, gt=0)
+    """Time between two looks whether what is kept still belongs to a graph, also where nobody asks for it any more."""
     max_waiting_views: int = Field(default=32, ge=1)
     """Views that are made or wait for it at once; one more is refused with RESOURCE_EXHAUSTED."""

@@ -83,6 +83,14 @@ class CacheFolder:
         self._sizes.pop(path, None)
         return False
 
+    def owners(self) -> set[tuple[str, str]]:
+        """List of whose graphs there are files.
+
+        Returns:
+            Tenants and knowledge bases.
+        """
+        return {(path.parent.parent.name, path.parent.name) for path in self._sizes}
+
     async def save(self, path: Path, pieces: AsyncIterator[bytes]) -> int:
         """Write a file; nobody sees half of it.
 

@@ -56,6 +56,7 @@ _MAPPED_BYTES: Final = 8 * 1024**2
 _READS_IN_FLIGHT: Final = 4
 _MAX_OPEN: Final = 4096
 _FETCH_SECONDS: Final = 120.0
+_CHECK_SECONDS: Final = 10.0
 _EPOCH_CHARACTERS: Final = 16
 _log = get_logger(__name__)
 
@@ -125,6 +126,7 @@ class GraphReader:
         self._gate = asyncio.Semaphore(_READS_IN_FLIGHT)
         # One thread: a second one would take the processor from the requests that need no new view.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="graph-views")
+        self._checks: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "GraphReader":
         root = self._settings.folder
@@ -132,9 +134,13 @@ class GraphReader:
             self._own_folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="corpusmesh-graphs-")
             root = Path(self._own_folder.name)
         self._folder = await asyncio.to_thread(CacheFolder, root, self._settings.max_file_bytes)
+        self._checks = asyncio.create_task(self._check_again_and_again())
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._checks is not None:
+            self._checks.cancel()
+            await asyncio.gather(self._checks, return_exceptions=True)
         await self._fetching.close()
         await self._opening.close()
         await self._making.close()
@@ -187,6 +193,27 @@ class GraphReader:
             _log.error("graph cannot be read", reason=reason)
             raise UnavailableError("GRAPH_UNREADABLE", "the graph cannot be read at the moment") from error
         return None
+
+    async def check(self) -> None:
+        """Let go of what belongs to no graph of now: of a deleted one, or of a document that was removed from one."""
+        for tenant_id, knowledge_base_id in sorted(self._files.owners() | self._epochs.keys()):
+            try:
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    names = await self._builds.artefacts(tenant_id, knowledge_base_id)
+                parts = _parts(tenant_id, knowledge_base_id, names)
+            except (CorpusMeshError, TimeoutError) as error:
+                _log.warning("graph not checked", error_type=type(error).__name__)
+                continue
+            # Of what an earlier process left, it is not known what it belonged to.
+            self._epochs.setdefault((tenant_id, knowledge_base_id), "")
+            self._drop_stale(parts)
+            if not parts.segments:
+                self._epochs.pop((tenant_id, knowledge_base_id), None)
+
+    async def _check_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.check_seconds)
+            await self.check()
 
     async def _view_of(self, parts: _Parts, visibility: Visibility) -> GraphView:
         self._drop_stale(parts)
@@ -256,8 +283,12 @@ class GraphReader:
             except OSError as error:
                 _log.warning("view of a graph not written", error_type=type(error).__name__)
         GRAPH_VIEWS_TOTAL.labels(source).inc()
-        # Of a mapped view memory holds what walks keep of it.
-        self._keep(key, view, size // 8 if size >= _MAPPED_BYTES else size)
+        if self._epochs.get((parts.tenant_id, parts.knowledge_base_id)) == parts.epoch:
+            # Of a mapped view memory holds what walks keep of it.
+            self._keep(key, view, size // 8 if size >= _MAPPED_BYTES else size)
+        else:
+            # Something else was published while it was made: nobody will ask for this one again.
+            self._files.forget(path)
         return view
 
     def _made(
@@ -306,7 +337,7 @@ class GraphReader:
             del self._views[key]
         keep = {self._path(parts, key) for key in parts.keys}
         self._files.keep_only(*owner, keep, epoch)
-        for path in [path for path in self._open if path not in keep and path.parent in {one.parent for one in keep}]:
+        for path in [path for path in self._open if path not in keep and path.parent.parts[-2:] == owner]:
             del self._open[path]
 
     def _path(self, parts: _Parts, key: str) -> Path:
