@@ -15,9 +15,9 @@ from corpusmesh_core.graphs.view import GraphView, compile_view
 from corpusmesh_core.ports.builds import BuildState
 from corpusmesh_core.ports.index import MAX_WINDOW, RecordIndex
 from corpusmesh_core.records import Record, RecordKind
-from corpusmesh_graph.stores import GraphViews
 from corpusmesh_runtime.build_views import BuildView, BuildViewer
 from corpusmesh_runtime.context import require_call
+from corpusmesh_runtime.graphs.views import GraphViews
 
 MAX_PASSAGES: Final = 50
 """Chunks that are shown of an entity, a relation or a report."""

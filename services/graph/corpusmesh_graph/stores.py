@@ -1,11 +1,9 @@
 """What the graph service and its worker stand on."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from corpusmesh_core.graphs.corrections import Correction
 from corpusmesh_core.graphs.values import Triple
-from corpusmesh_core.graphs.view import GraphView
 from corpusmesh_core.ports.builds import BuildStore
 from corpusmesh_core.ports.chat import ChatModel
 from corpusmesh_core.ports.completions import CompletionCache
@@ -24,17 +22,7 @@ from corpusmesh_core.ports.objects import ObjectStore
 from corpusmesh_core.ports.runs import RunStore
 from corpusmesh_core.ports.usage import UsageLedger
 from corpusmesh_core.ports.work import EventFeed
-from corpusmesh_core.visibility import Visibility
-
-
-class GraphViews(Protocol):
-    """Views of graphs, each of what one caller may see."""
-
-    async def view(
-        self, tenant_id: str, knowledge_base_id: str, visibility: Visibility, *, timeout_seconds: float
-    ) -> GraphView | None:
-        """Give the graph of a caller; None where the knowledge base has none."""
-        ...
+from corpusmesh_runtime.graphs.views import GraphViews
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,39 +2,22 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.graphs.settings import GraphSettings, GraphVectors
 from corpusmesh_core.graphs.view import GraphView
 from corpusmesh_core.query import GraphMode, RetrievalPlan
 from corpusmesh_core.records import RecordKind
-from corpusmesh_core.visibility import Visibility
 from corpusmesh_retrieve.outcome import SearchOutcome, SpaceView
 from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.graphs.views import GraphViews
 from corpusmesh_runtime.logging import get_logger
 
 _SHARE_OF_DEADLINE: Final = 0.4
 _TOO_LARGE: Final = "a graph is larger than this installation may keep, so it was left out"
 _MAX_SECONDS: Final = 10.0
 _log = get_logger(__name__)
-
-
-class GraphViews(Protocol):
-    """What a search needs of a `GraphReader`."""
-
-    async def view(
-        self, tenant_id: str, knowledge_base_id: str, visibility: Visibility, *, timeout_seconds: float
-    ) -> GraphView | None:
-        """Give the graph of a knowledge base as a caller may see it; None where there is none.
-
-        Args:
-            tenant_id: The tenant.
-            knowledge_base_id: The knowledge base.
-            visibility: What the caller may see.
-            timeout_seconds: Deadline.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,13 @@ from corpusmesh_core.ports.index import Candidates
 from corpusmesh_core.query import GraphMode
 from corpusmesh_core.ranking import RankedCandidate, merge_ranked, rank_candidates
 from corpusmesh_core.records import RecordKind
-from corpusmesh_retrieve.graphs.opening import Graph, GraphViews, open_graphs, searches_graphs
+from corpusmesh_retrieve.graphs.opening import Graph, open_graphs, searches_graphs
 from corpusmesh_retrieve.hopping import term_weights
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.graphs.views import GraphViews
 
 _CHUNK_KINDS: Final = (RecordKind.CHUNK,)
 _MAX_SECONDS: Final = 2.0

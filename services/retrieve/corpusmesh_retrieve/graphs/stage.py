@@ -14,13 +14,14 @@ from corpusmesh_retrieve.graphs.drift import Drift
 from corpusmesh_retrieve.graphs.frame import GraphFrame
 from corpusmesh_retrieve.graphs.knowledge import Knowledge
 from corpusmesh_retrieve.graphs.levels import Levels, naive
-from corpusmesh_retrieve.graphs.opening import GraphViews, open_graphs, searches_graphs
+from corpusmesh_retrieve.graphs.opening import open_graphs, searches_graphs
 from corpusmesh_retrieve.graphs.passages import Passages
 from corpusmesh_retrieve.graphs.words import LEVELS
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.stages import StageResult
 from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.graphs.views import GraphViews
 
 _WITHOUT: Final = frozenset({GraphMode.OFF, GraphMode.PAGE_RANK})
 """Modes that this stage has nothing to do with."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.reranking import PassageReranker
 from corpusmesh_core.query import GraphMode
-from corpusmesh_retrieve.graphs.opening import GraphViews
 from corpusmesh_retrieve.graphs.page_rank import PageRankStage
 from corpusmesh_retrieve.graphs.stage import GraphStage, GraphTableStage, Mode, modes_of
 from corpusmesh_retrieve.graphs.words import GraphWords
 from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.stages import Stage
+from corpusmesh_runtime.graphs.views import GraphViews
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,11 @@ from corpusmesh_core.prompts.graph_search_knowledge_v1 import GRAPH_SEARCH_KNOWL
 from corpusmesh_core.prompts.graph_search_levels_v1 import GRAPH_SEARCH_LEVELS_V1
 from corpusmesh_core.query import GraphMode
 from corpusmesh_retrieve.asking import Made, question_block
-from corpusmesh_retrieve.graphs.opening import Graph, GraphViews, open_graphs, searches_graphs
+from corpusmesh_retrieve.graphs.opening import Graph, open_graphs, searches_graphs
 from corpusmesh_retrieve.outcome import SearchOutcome, StageState
 from corpusmesh_retrieve.stages import StageResult, counted
 from corpusmesh_runtime.context import CallContext
+from corpusmesh_runtime.graphs.views import GraphViews
 
 LEVELS: Final = frozenset({GraphMode.LOCAL, GraphMode.GLOBAL, GraphMode.HYBRID, GraphMode.MIX})
 """Modes that look entities and relations up by keywords of two levels."""
