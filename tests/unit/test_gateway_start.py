@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 
-def test_the_door_loads_no_dictionary_and_no_stemmer() -> None:
+def test_the_door_loads_no_dictionary_no_stemmer_and_no_matrices() -> None:
     script = "import sys, corpusmesh_gateway.module; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"jieba", "snowballstemmer", "opencc", "corpusmesh_core.text"} & set(loaded)
+    heavy = {"jieba", "snowballstemmer", "opencc", "corpusmesh_core.text", "scipy", "graspologic_native"}
+    assert not heavy & set(loaded)
