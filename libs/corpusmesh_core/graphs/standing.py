@@ -66,6 +66,11 @@ class BatchText:
     """The text of a batch, sentence by sentence, with titles and headings behind it."""
 
     def __init__(self, chunks: Sequence[GraphChunk]) -> None:
+        """Read the chunks.
+
+        Args:
+            chunks: What a language model reads at once.
+        """
         self.sentences: list[str] = []
         self._positions: list[int] = []
         for chunk in chunks:
@@ -85,7 +90,14 @@ class BatchText:
         self._text = "\n".join(lines)
 
     def find(self, name: str) -> Standing | None:
-        """Tell where a canonical name stands; None for nowhere, not even half of it."""
+        """Tell where a name stands.
+
+        Args:
+            name: The name in canonical form.
+
+        Returns:
+            Where it stands whole, else where most of its words stand; None where not even half of them do.
+        """
         hits = self._hits(name)
         if hits:
             return self._standing(hits, WHOLE_CONFIDENCE)
@@ -100,7 +112,14 @@ class BatchText:
         return self._standing([sentence for sentence in sorted(counts) if counts[sentence] == most], PARTIAL_CONFIDENCE)
 
     def sentence_of(self, numbers: Sequence[int]) -> str:
-        """Give the first of some sentences that is one, not a title; "" for none."""
+        """Give the first of some sentences that is one, not a title.
+
+        Args:
+            numbers: Numbers of sentences, ascending.
+
+        Returns:
+            The sentence; "" for none.
+        """
         place = next((number for number in numbers if number < self._spoken_count), None)
         return "" if place is None else self.sentences[place][:_MAX_SENTENCE_CHARACTERS]
 
