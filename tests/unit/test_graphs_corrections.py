@@ -148,6 +148,22 @@ def test_the_first_of_two_kept_apart_leaves_what_both_were_merged_into() -> None
     assert _edits(MergeEntities((ONE, TWO), THREE), KeepApart(ONE, TWO)).merged == {TWO: THREE}
 
 
+def test_ten_thousand_corrections_hold_without_looking_through_one_another() -> None:
+    count = 2_500
+    merged = [MergeEntities((key + 1,), key) for key in range(1, count + 1)]
+    apart = [KeepApart(key, key + 20_000) for key in range(1, count + 1)]
+    forward = [MergeEntities((30_000 + key,), 30_001 + key) for key in range(count)]
+    splits = [SplitEntity((30_000 + key,), ("d1",), f"name {key}") for key in range(0, count, 500)]
+    edits = _edits(*merged, *apart, *forward, *splits)
+    assert {edits.merged[key] for key in range(2, count + 2)} == {1}
+    assert edits.merged[30_000] == 30_000 + count
+    assert edits.apart >= {(1, key + 20_000) for key in range(1, count + 1)}
+    # A split takes along whatever hangs on the name, however far away.
+    assert {edits.key_of(10, 30_000 + key) for key in range(count - 499)} == {
+        entity_key(f"name {key}") for key in range(count - 500, count, 500)
+    }
+
+
 def test_a_split_moves_what_certain_documents_say_in_all_their_versions() -> None:
     engineer = entity_key("John Smith (engineer)")
     edits = _edits(SplitEntity((ONE,), ("d1",), "John Smith (engineer)"))

@@ -5,7 +5,7 @@ Afterwards, on entities, where a key stands for the entity that it belongs to: n
 All is a function of the corrections in their order; making the same correction twice changes nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -34,7 +34,13 @@ Pair: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class EntityTexts:
-    """What a person has said of an entity; None where nothing."""
+    """What a person has said of an entity; None where nothing.
+
+    Attributes:
+        name: How it is called.
+        type: Its type.
+        description: What it is.
+    """
 
     name: str | None = None
     type: str | None = None
@@ -210,6 +216,10 @@ class _State:
         self.moved: dict[tuple[str, int], int] = {}
         self.apart: dict[Pair, None] = {}
         self.deleted: set[int] = set()
+        # What hangs on a key, and the pairs that it is in: thousands of corrections must not look through one another.
+        self._finals: dict[int, int] = {}
+        self._children: dict[int, set[int]] = {}
+        self._apart_from: dict[int, set[int]] = {}
 
     def take(self, item: Correction) -> None:
         """Let one more act."""
@@ -229,12 +239,15 @@ class _State:
                 pass
 
     def final(self, key: int) -> int:
-        """Follow merges."""
-        last = key
-        for last in self._chain(key):
-            if last in self.deleted:
-                return DELETED
-        return last
+        """Follow merges; once all corrections were taken."""
+        way: list[int] = []
+        last: int | None = key
+        while last is not None and last not in self._finals:
+            way.append(last)
+            last = None if last in self.deleted else self.parents.get(last)
+        found = self._finals[last] if last is not None else DELETED if way[-1] in self.deleted else way[-1]
+        self._finals.update(dict.fromkeys(way, found))
+        return found
 
     def apart_at_end(self) -> Iterator[Pair]:
         """Pairs kept apart, merges followed."""
@@ -243,45 +256,84 @@ class _State:
             if ends[0] != ends[1] and DELETED not in ends:
                 yield pair_of(*ends)
 
-    def _chain(self, key: int) -> Iterator[int]:
-        yield key
-        while (parent := self.parents.get(key)) is not None:
-            key = parent
-            yield key
+    def _chain_meets(self, key: int, wanted: Collection[int]) -> bool:
+        """Tell whether a key is one of some, or hangs on one."""
+        last: int | None = key
+        while last is not None and last not in wanted:
+            last = self.parents.get(last)
+        return last is not None
 
     def _root(self, key: int) -> int:
-        *_, root = self._chain(key)
-        return root
+        while (parent := self.parents.get(key)) is not None:
+            key = parent
+        return key
+
+    def _hang(self, key: int, target: int) -> None:
+        self._release(key)
+        self.parents[key] = target
+        self._children.setdefault(target, set()).add(key)
+
+    def _release(self, key: int) -> None:
+        parent = self.parents.pop(key, None)
+        if parent is not None:
+            self._children[parent].discard(key)
+
+    def _with_all_beneath(self, keys: Iterable[int]) -> set[int]:
+        found: set[int] = set()
+        waiting = list(keys)
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found.add(key)
+                waiting.extend(self._children.get(key, ()))
+        return found
 
     def _merge(self, keys: tuple[int, ...], target: int) -> None:
         # What was merged into one of them before must be free to take it in now.
-        if not set(keys).isdisjoint(self._chain(target)):
-            self.parents.pop(target, None)
+        if any(self._children.get(key) for key in keys) and self._chain_meets(target, frozenset(keys)):
+            self._release(target)
         for key in keys:
-            self.parents[key] = target
+            self._hang(key, target)
         self.deleted -= {*keys, target}
+        if not self.apart:
+            return
+        # Only what has moved can have come to what it was kept apart from.
         root = self._root(target)
-        self.apart = {pair: None for pair in self.apart if not self._root(pair[0]) == self._root(pair[1]) == root}
+        for key in self._with_all_beneath(keys):
+            for other in list(self._apart_from.get(key, ())):
+                if self._root(other) == root:
+                    self._bring_together(key, other)
+
+    def _bring_together(self, key: int, other: int) -> None:
+        self.apart.pop(pair_of(key, other), None)
+        self._apart_from[key].discard(other)
+        self._apart_from[other].discard(key)
 
     def _keep_apart(self, key: int, other: int) -> None:
         if self._root(key) == self._root(other):
             # The first one leaves, unless the other hangs on it.
-            if key in self._chain(other):
-                self.parents.pop(other, None)
-            else:
-                self.parents.pop(key, None)
+            self._release(other if self._chain_meets(other, (key,)) else key)
+        self._set_apart(key, other)
+
+    def _set_apart(self, key: int, other: int) -> None:
         self.apart[pair_of(key, other)] = None
+        self._apart_from.setdefault(key, set()).add(other)
+        self._apart_from.setdefault(other, set()).add(key)
 
     def _split(self, item: SplitEntity) -> None:
         target = item.target
-        names = set(item.keys) | {key for key in self.parents if not set(item.keys).isdisjoint(self._chain(key))}
+        names = self._with_all_beneath(item.keys)
         self.deleted.discard(target)
         if target in names:
             for key in names:
                 for document_id in item.document_ids:
                     self.moved.pop((document_id, key), None)
             return
+        is_elsewhere = names.isdisjoint(self._with_all_beneath([self._root(target)]))
         for key in sorted(names):
             for document_id in item.document_ids:
                 self.moved[document_id, key] = target
-            self._keep_apart(target, key)
+            if is_elsewhere:
+                self._set_apart(target, key)
+            else:
+                self._keep_apart(target, key)
