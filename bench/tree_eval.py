@@ -268,7 +268,11 @@ def vectors_of(arguments: argparse.Namespace, name: str) -> NDArray[np.float32]:
 
 SINGLE_PLANS = {
     f"{preset}, trees {mode}": json.dumps(
-        {"preset": f"PRESET_{preset.upper()}", "tree": {"mode": f"MODE_{mode.upper()}"}}
+        {
+            "preset": f"PRESET_{preset.upper()}",
+            "tree": {"mode": f"MODE_{mode.upper()}"},
+            "graph": {"mode": "MODE_OFF"},
+        }
     )
     for preset in ("balanced",)
     for mode in ("off", "collapsed")
