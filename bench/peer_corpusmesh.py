@@ -4,8 +4,9 @@
 
 Starts a mesh of one process a service with the stub as its language model and embedder. `cpu_s` is that of all services
 together; `servers_cpu_s` that of OpenSearch, NATS, Postgres and S3, which LightRAG with its default stores does in its
-own process. Phases: `index` (documents and graph), `query:<mode>[:context]`, `insert1` and `delete1` (each with the
-update of the graph, three times). `--stub-python` has aiohttp and, to count tokens as the peers do, tiktoken.
+own process. Phases: `index` (documents and graph), `query:<mode>[:context]`, `insert1` (with the
+update of the graph), `delete1` (nothing of the document is found any more), `follow1` (what stood on it is written
+again), three times each. `--stub-python` has aiohttp and, to count tokens as the peers do, tiktoken.
 """
 
 import asyncio
@@ -57,6 +58,16 @@ def stub_of(common: Any, python: str, port: int, latency_milliseconds: float) ->
         else:
             return stub
     raise SystemExit("the stub does not answer")
+
+
+def embedding_of(address: str) -> dict[str, str]:
+    """Settings of a mesh whose embedder is the stub."""
+    return {
+        "CORPUSMESH_EMBED__BACKEND": "openai",
+        "CORPUSMESH_EMBED__OPENAI__BASE_URL": address,
+        "CORPUSMESH_EMBED__OPENAI__MODEL": "stub",
+        "CORPUSMESH_EMBED__OPENAI__DIMENSION": "384",
+    }
 
 
 class Peer:
@@ -166,6 +177,9 @@ class Peer:
                         times,
                         cost.service_seconds,
                         empty=empty,
+                        cpu_ms_by_service={
+                            name: round(1000 * value / len(times), 1) for name, value in cost.services.items()
+                        },
                         servers_cpu_ms=round(1000 * cost.server_seconds / len(times), 2),
                         requests=searches,
                         llm_calls=stats["calls"] / len(times),
@@ -175,7 +189,7 @@ class Peer:
                 )
 
     async def changes(self, client: CorpusMeshClient, base: str, corpus: Any, module: Any) -> None:
-        inserted, deleted = [], []
+        inserted, deleted, followed = [], [], []
         for number in range(3):
             await self.begin()
             await self.put(client, base, [module.extra_doc(990 + number, corpus)])
@@ -188,9 +202,12 @@ class Peer:
         for name in dict.fromkeys((middle, third, "doc-extra-990")):
             await self.begin()
             await client.runs.wait(await client.documents.delete(listed[f"{name}.txt"]))
-            await self.build(client, base)
             deleted.append(await self.end())
+            await self.begin()
+            await self.build(client, base)
+            followed.append(await self.end())
         self.emit("delete1", runs=deleted, **deleted[0])
+        self.emit("follow1", runs=followed, **followed[0])
 
 
 async def main() -> None:
@@ -204,14 +221,7 @@ async def main() -> None:
     common.watchdog(WATCHDOG_SECONDS)
     stub = stub_of(common, options.stub_python or sys.executable, options.stub_port, options.latency_ms)
     address = f"{stub.base}/v1"
-    environment = {
-        "CORPUSMESH_CHAT__URL": address,
-        "CORPUSMESH_CHAT__MODEL": "stub",
-        "CORPUSMESH_EMBED__BACKEND": "openai",
-        "CORPUSMESH_EMBED__OPENAI__BASE_URL": address,
-        "CORPUSMESH_EMBED__OPENAI__MODEL": "stub",
-        "CORPUSMESH_EMBED__OPENAI__DIMENSION": "384",
-    }
+    environment = embedding_of(address) | {"CORPUSMESH_CHAT__URL": address, "CORPUSMESH_CHAT__MODEL": "stub"}
     try:
         with tempfile.TemporaryDirectory(prefix="corpusmesh-bench-") as folder:
             async with measured_mesh(Path(folder), environment) as mesh:
