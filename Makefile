@@ -80,9 +80,11 @@ bench-trees: setup ## Measure what trees cost: cutting layers, summaries, update
 	OMP_NUM_THREADS=1 $(BIN)/python bench/tree_summaries.py
 	$(BIN)/python bench/tree_incremental.py
 
-bench-graphs: setup ## Measure what graphs cost: views and walks, communities, calls of a language model, one document more
+bench-graphs: setup ## Measure what graphs cost: walks, communities, builds beside embedding, searches by mode, model calls, one document more
 	OMP_NUM_THREADS=1 $(BIN)/python bench/graph_walks.py
 	OMP_NUM_THREADS=1 $(BIN)/python bench/graph_communities.py
+	OMP_NUM_THREADS=1 $(BIN)/python bench/graph_build.py
+	OMP_NUM_THREADS=1 $(BIN)/python bench/graph_search.py --stub
 	PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python bench/graph_calls.py
 	PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python bench/graph_updates.py $(SHARED)/eval/2wiki
 
