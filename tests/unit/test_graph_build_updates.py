@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from corpusmesh_core.errors import FailedPreconditionError
 from corpusmesh_core.graphs.corrections import DeleteEntity, unpack_corrections
 from corpusmesh_core.graphs.extraction import extract_entities
-from corpusmesh_core.graphs.keys import entity_key, key_text
+from corpusmesh_core.graphs.keys import entity_key, key_text, pair_of
 from corpusmesh_core.graphs.records import KEY, PARENT
 from corpusmesh_core.graphs.resolution import unpack_pairs
-from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings, GraphVectors
+from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings, GraphVectors, Resolution
 from corpusmesh_core.graphs.telling import figures_of
 from corpusmesh_core.graphs.values import GraphChunk, Subgraph, Triple
 from corpusmesh_core.records import Record, RecordKind
@@ -195,6 +195,7 @@ async def test_reports_stand_on_all_documents_of_their_members() -> None:
         if record.kind is RecordKind.ENTITY:
             spoken.setdefault(record.attributes[KEY], set()).update(record.sources)
     pairs = {(pair.a, pair.b) for pair in resolved(world)}
+    assert reports(world)
     for record in records:
         if record.kind is RecordKind.COMMUNITY_REPORT:
             names = set(record.links)
@@ -207,6 +208,18 @@ async def test_reports_stand_on_all_documents_of_their_members() -> None:
 def said(world: GraphWorld) -> list[tuple[object, ...]]:
     """What documents say, without reports of what they say together."""
     return [item for item in content(world) if item[0] != RecordKind.COMMUNITY_REPORT]
+
+
+async def test_the_wider_rule_joins_names_and_the_narrow_one_lets_them_go_again() -> None:
+    world = GraphWorld(replace(NER, resolution=Resolution.LOOSE))
+    world.put(1, "one", ["Johann Bernoulli met Anna Berg in Vienna last year."])
+    world.put(2, "other", ["Jakob Bernoulli met Carl Weiss in Vienna last year."])
+    pair = pair_of(entity_key("Johann Bernoulli"), entity_key("Jakob Bernoulli"))
+    await world.build()
+    assert pair in {(found.a, found.b) for found in resolved(world)}
+    world.graph = NER
+    await world.build()
+    assert pair not in {(found.a, found.b) for found in resolved(world)}
 
 
 def reports(world: GraphWorld) -> dict[str, Record]:
