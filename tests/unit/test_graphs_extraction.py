@@ -13,6 +13,7 @@ from corpusmesh_core.graphs.extraction import (
     names_in,
     sentences,
 )
+from corpusmesh_core.graphs.extraction.occurrences import subjects_of
 from corpusmesh_core.graphs.keys import entity_key, pair_of
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings
 from corpusmesh_core.graphs.values import EntityFragment, GraphChunk, Mention, RelationFragment, Subgraph, Triple
@@ -194,3 +195,25 @@ def test_merging_is_commutative_associative_and_idempotent() -> None:
 def test_merging_keeps_the_methods_of_all() -> None:
     merged = names_of(merge_subgraphs(parts()))
     assert merged["Teutberga"].methods == (GraphMethod.NER, GraphMethod.TRIPLES)
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("3.1 Traces", "Traces"),
+        ("3.6.6 Activating RCAC", "Activating RCAC"),
+        ("7. Evaluation Setup", "Evaluation Setup"),
+        ("Chapter 2: Row Permissions", "Row Permissions"),
+        ("A.2 Proof Trees", "Proof Trees"),
+        ("第三章 货物运输", "货物运输"),
+        ("二、合同责任", "合同责任"),
+        ("Section 508", "Section 508"),
+        ("Apollo 11", "Apollo 11"),
+    ],
+)
+def test_what_counts_a_heading_is_no_part_of_the_name_of_what_it_is_about(heading, name):
+    assert subjects_of(GraphChunk(0, "x", heading_path=(heading,))) == (name,)
+
+
+def test_a_title_keeps_the_number_that_it_begins_with():
+    assert subjects_of(GraphChunk(0, "x", title="1. FC Nürnberg")) == ("1. FC Nürnberg",)

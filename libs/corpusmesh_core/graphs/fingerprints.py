@@ -8,7 +8,7 @@ from corpusmesh_core.graphs.ledger import DIGEST_BYTES
 from corpusmesh_core.graphs.settings import GraphMethod, GraphSettings, ReportMethod, Resolution
 from corpusmesh_core.graphs.values import GraphChunk
 
-NER_FORMAT: Final = 1
+NER_FORMAT: Final = 2
 """Rises where the rules for names find something else in the same text."""
 RECORD_FORMAT: Final = 1
 """Rises where the same fragment gives another record."""

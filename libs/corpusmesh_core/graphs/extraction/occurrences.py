@@ -1,5 +1,6 @@
 """Where the names and nouns of a document stand, sentence by sentence, within bounds."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,13 @@ _MAX_TITLE_WORDS: Final = 10
 _MAX_UNSPACED_TITLE: Final = 24
 _MAX_PHRASES: Final = 24
 _MIN_NOUN_CHARACTERS: Final = 2
+_NUMBERING: Final = re.compile(
+    r"^(?:(?:\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)]|[A-Z]\.\d{1,3}(?:\.\d{1,3})*\.?"
+    r"|(?:chapter|section|part|appendix|annex|article)\s+[\dIVXLC.]{1,8}[.:]?)\s+"
+    r"|(?:第[\d一二三四五六七八九十百零〇]{1,6}[章节節条條部分篇编編款项項]|[一二三四五六七八九十]{1,3}、)\s*)(?=\S)",
+    re.IGNORECASE,
+)
+"""What counts headings: section 3.1 on traces is about traces."""
 _MIN_RARE_NOUN_CHARACTERS: Final = 4
 
 
@@ -127,7 +135,8 @@ def subjects_of(chunk: GraphChunk) -> tuple[str, ...]:
         Title and headings that are names, outermost first, the forms without an addition in brackets behind them.
     """
     listed: dict[str, None] = {}
-    for title in (chunk.title, *chunk.heading_path[-2:]):
+    # Titles keep their numbers: "1. FC Nürnberg" is a name.
+    for title in (chunk.title, *(_NUMBERING.sub("", heading, count=1) for heading in chunk.heading_path[-2:])):
         cleaned = " ".join(title.split()).strip("*_# ")
         for form in (cleaned, bare_title(cleaned)):
             if _is_name_like(form):
