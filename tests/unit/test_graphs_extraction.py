@@ -207,7 +207,6 @@ def test_merging_keeps_the_methods_of_all() -> None:
         ("A.2 Proof Trees", "Proof Trees"),
         ("第三章 货物运输", "货物运输"),
         ("二、合同责任", "合同责任"),
-        ("Section 508", "Section 508"),
         ("Apollo 11", "Apollo 11"),
     ],
 )
