@@ -1,6 +1,6 @@
 """What the graph service stands on, in memory: subgraphs as real segments, records, corrections, triples."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -31,6 +31,7 @@ from corpusmesh_core.graphs.view import GraphView, compile_view
 from corpusmesh_core.ports.builds import BuildRow, BuildState
 from corpusmesh_core.ports.graph_inputs import CorrectionRow, TriplesRow
 from corpusmesh_core.ports.index import Candidate, Candidates, RecallRequest, RecordSelection
+from corpusmesh_core.ports.objects import ObjectInfo
 from corpusmesh_core.records import Ordinal, Record
 from corpusmesh_core.tenancy import Access, Identity, dump_bitmap
 from corpusmesh_core.text import analyze
@@ -182,6 +183,11 @@ class GraphMesh(Mesh):
             [SegmentDocument(ordinal, ordinal + 10, subgraph) for ordinal, subgraph in self.subgraphs.items()]
         )
         self.places["segment.0"] = "segment"
+
+    async def list_prefix(self, prefix: str, **_: object) -> AsyncIterator[ObjectInfo]:
+        for key in sorted(self.artefacts):
+            if key.startswith(prefix):
+                yield ObjectInfo(key, len(self.artefacts[key]))
 
     def doors(self) -> Handlers:
         me = cast(Any, self)

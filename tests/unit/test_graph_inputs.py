@@ -9,8 +9,11 @@ from corpusmesh.graph.v1 import graph_input_service_pb2 as pb
 from corpusmesh.graph.v1 import graph_service_pb2 as read_pb
 from corpusmesh_core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from corpusmesh_core.graphs.keys import entity_key, key_text
+from corpusmesh_core.graphs.segments import SegmentDocument, pack_segment
+from corpusmesh_core.graphs.subgraphs import ExtractedDocument, pack_extracted
 from corpusmesh_core.tenancy import Role
 from corpusmesh_graph.handlers.triples import MAX_TRIPLES
+from corpusmesh_runtime.build_keys import build_key, found_key
 from tests.support.canned_graphs import KB, GraphMesh, harbour
 from tests.unit.test_graph_handlers import CONTEXT, GRAPH, calling
 
@@ -303,6 +306,35 @@ async def test_what_is_left_of_a_document_is_counted_until_nothing_is() -> None:
         assert await handlers.VerifyErasure(request, CONTEXT) == pb.VerifyErasureResponse(erased=True)
         never = pb.VerifyErasureRequest(name=GRAPH, document=f"knowledgeBases/{KB}/documents/never")
         assert await handlers.VerifyErasure(never, CONTEXT) == pb.VerifyErasureResponse(erased=True)
+
+
+async def test_what_builds_have_left_behind_is_counted_until_it_is_swept() -> None:
+    mesh = harbour()
+    handlers = mesh.doors().inputs
+    subgraph = mesh.subgraphs[2]
+    del mesh.documents[2], mesh.subgraphs[2]
+    mesh.gone["secret"] = (2,)
+    mesh.published -= {2, 12, 22}
+    mesh.index.records = [one for one in mesh.index.records if 2 not in one.sources]
+    mesh.keep()
+    assert mesh.row is not None
+    found = {version: ExtractedDocument(bytes(16), bytes(16), subgraph) for version in (1, 3)}
+    left = {
+        build_key(mesh.row, "run-8", "segment-1"): pack_segment([SegmentDocument(2, 12, subgraph)]),
+        build_key(mesh.row, "run-10", "part-1"): pack_segment([SegmentDocument(2, 13, subgraph)]),
+        found_key(mesh.row, 2, 2, "aa"): pack_extracted({2: found[1]}),
+    }
+    # Written of others: what lies around the document tells nothing of it.
+    mesh.artefacts[found_key(mesh.row, 1, 3, "bb")] = pack_extracted(found)
+    mesh.artefacts[build_key(mesh.row, "run-8", "segment-2")] = pack_segment([SegmentDocument(1, 11, subgraph)])
+    mesh.artefacts |= left
+    request = pb.VerifyErasureRequest(name=GRAPH, document=SECRET)
+    with calling("ann"):
+        for count, key in zip((3, 2, 1), left, strict=True):
+            answer = await handlers.VerifyErasure(request, CONTEXT)
+            assert (answer.subgraph_count, answer.erased) == (count, False)
+            del mesh.artefacts[key]
+        assert await handlers.VerifyErasure(request, CONTEXT) == pb.VerifyErasureResponse(erased=True)
 
 
 @pytest.mark.parametrize("document", ["secret", "unknown"])

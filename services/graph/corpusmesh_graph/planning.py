@@ -37,6 +37,7 @@ _NAME_TOKENS: Final = 4
 _RELATION_TOKENS: Final = 30
 _MIN_GROWTH: Final = 0.3
 _MAX_TRIPLED: Final = 1_000
+_MAX_LEDGER_BYTES: Final = 1 << 29
 """Documents whose triples a plan counts."""
 _MODEL_NOT_CONFIGURED: Final = "MODEL_NOT_CONFIGURED"
 
@@ -151,7 +152,9 @@ class GraphPlanner:
         if key is None:
             return None
         try:
-            content = await self._stores.objects.get(key, timeout_seconds=read_seconds())
+            content = await self._stores.objects.get(
+                key, max_byte_count=_MAX_LEDGER_BYTES, timeout_seconds=read_seconds()
+            )
         except NotFoundError:
             # A newer build has taken its place since.
             return None

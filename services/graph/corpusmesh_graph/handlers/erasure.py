@@ -4,20 +4,26 @@ import asyncio
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from pyroaring import BitMap
 
 from corpusmesh.graph.v1 import graph_input_service_pb2 as pb
-from corpusmesh_core.errors import NotFoundError
+from corpusmesh_core.errors import InternalError, NotFoundError
 from corpusmesh_core.graphs.segments import Segment
+from corpusmesh_core.graphs.subgraphs import unpack_extracted
+from corpusmesh_core.ports.builds import BuildRow
 from corpusmesh_core.ports.index import RecordSelection
 from corpusmesh_core.ports.metadata import PurgeStore
 from corpusmesh_core.records import Ordinal, RecordKind
 from corpusmesh_core.tenancy import document_not_found
 from corpusmesh_graph.scenes import SceneReader, seconds_left
 from corpusmesh_graph.stores import GraphStores
+from corpusmesh_runtime.build_keys import build_prefix, found_prefix, may_be_of
 from corpusmesh_runtime.context import require_call
 
 _SEGMENT = "segment."
+_SEGMENTS = ("segment-", "part-")
+"""Names of segments: among the artefacts of a graph, and in the object store."""
+_MAX_OBJECT_BYTES = 1 << 31
 _KINDS = (RecordKind.ENTITY, RecordKind.RELATION, RecordKind.COMMUNITY_REPORT, RecordKind.DESCRIPTION)
 
 
@@ -61,7 +67,7 @@ class ErasureVerifier:
             return pb.VerifyErasureResponse(erased=True)
         records = await self._count(ordinals, tuple(kind.value for kind in _KINDS))
         everything = await self._count(ordinals, None)
-        subgraphs = await self._count_subgraphs(knowledge_base_id, ordinals)
+        subgraphs = await self._count_subgraphs(scene.view.row, knowledge_base_id, ordinals)
         triples = await self._stores.triples.triples_of(identity.tenant_id, knowledge_base_id, [document_id])
         counts = (records, subgraphs, sum(map(len, triples.values())), everything - records)
         return pb.VerifyErasureResponse(
@@ -80,21 +86,42 @@ class ErasureVerifier:
             timeout_seconds=seconds_left(),
         )
 
-    async def _count_subgraphs(self, knowledge_base_id: str, ordinals: Sequence[int]) -> int:
+    async def _count_subgraphs(self, row: BuildRow | None, knowledge_base_id: str, ordinals: Sequence[int]) -> int:
         artefacts = await self._stores.builds.artefacts(require_call().identity.tenant_id, knowledge_base_id)
-        wanted = np.array(ordinals, np.uint32)
+        segments = {key for name, key in artefacts.items() if name.startswith(_SEGMENT)}
+        written = await self._written(row)
+        # Segments of builds before, until they are swept, and of those under way.
+        segments.update(key for key in written if key.rpartition("/")[2].startswith(_SEGMENTS))
+        prefix = found_prefix(row.tenant_id, row.build_id) if row is not None else ""
+        found = may_be_of((key for key in written if prefix and key.startswith(prefix)), BitMap(ordinals))
         count = 0
-        for name, key in sorted(artefacts.items()):
-            if not name.startswith(_SEGMENT):
-                continue
+        for key in (*sorted(segments), *found):
+            counted = _count_documents if key in segments else _count_found
             try:
-                content = await self._stores.objects.get(key, timeout_seconds=seconds_left())
+                content = await self._stores.objects.get(
+                    key, max_byte_count=_MAX_OBJECT_BYTES, timeout_seconds=seconds_left()
+                )
             except NotFoundError:
-                # A newer build has taken its place since.
+                # A newer build has taken its place since, or a sweep has removed it.
                 continue
-            count += await asyncio.to_thread(_count_documents, content, wanted)
+            count += await asyncio.to_thread(counted, content, ordinals)
         return count
 
+    async def _written(self, row: BuildRow | None) -> list[str]:
+        """List what builds have written and nobody has swept."""
+        if row is None:
+            return []
+        found = self._stores.objects.list_prefix(build_prefix(row), timeout_seconds=seconds_left())
+        return [info.key async for info in found]
 
-def _count_documents(content: bytes, versions: NDArray[np.uint32]) -> int:
-    return int(np.isin(Segment.open(content).document_version, versions).sum())
+
+def _count_documents(content: bytes, versions: Sequence[int]) -> int:
+    return int(np.isin(Segment.open(content).document_version, np.array(versions, np.uint32)).sum())
+
+
+def _count_found(content: bytes, versions: Sequence[int]) -> int:
+    try:
+        return len(unpack_extracted(content).keys() & set(versions))
+    except InternalError:
+        # Of another release, which nobody reads: whether it holds any cannot be told.
+        return 1

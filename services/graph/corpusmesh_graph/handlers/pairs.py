@@ -18,6 +18,7 @@ from corpusmesh_runtime.page_tokens import checked_page_size, make_pinned_token,
 
 RESOLUTION: Final = "resolution"
 """Artefact of a build that holds the pairs."""
+_MAX_OBJECT_BYTES: Final = 1 << 29
 
 
 class PairReader:
@@ -68,7 +69,7 @@ class PairReader:
         if key is None:
             return ()
         try:
-            content = await self._objects.get(key, timeout_seconds=seconds_left())
+            content = await self._objects.get(key, max_byte_count=_MAX_OBJECT_BYTES, timeout_seconds=seconds_left())
         except NotFoundError:
             # A newer build has taken its place since, or the graph is being removed.
             return ()
