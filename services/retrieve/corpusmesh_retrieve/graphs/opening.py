@@ -1,6 +1,7 @@
 """Which graphs a request searches, as its caller may see them."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,8 +95,19 @@ async def open_graphs(
             return None
 
     opened = await asyncio.gather(*(opened_or_none(space, name) for space, name in wanted))
+    if outcome.plan.graph.mode is not GraphMode.PAGE_RANK:
+        # Worked out once for each view; of a large one that is no work for the event loop.
+        await asyncio.to_thread(_worked_out, opened, with_ranks=outcome.plan.graph.mode is GraphMode.KNOWLEDGE)
     return tuple(
         Graph(space, name, view, GraphSettings.of(configs.get(name, {})).effective_vectors)
         for (space, name), view in zip(wanted, opened, strict=True)
         if view is not None and len(view.entity_keys)
     )
+
+
+def _worked_out(views: Sequence[GraphView | None], *, with_ranks: bool) -> None:
+    for view in views:
+        if view is not None and len(view.entity_keys):
+            view.relations_of(0)
+            if with_ranks:
+                assert len(view.page_rank)
