@@ -25,7 +25,9 @@ def canonical_name(name: str) -> str:
         spaces; "" where nothing is left.
     """
     folded = normalize(name[:MAX_NAME_CHARACTERS]).casefold().replace("\u2019s", "'s").removesuffix("'s")
-    folded = "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
+    if not folded.isascii():
+        # Most names are plain, and a search looks up hundreds.
+        folded = "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
     return _ARTICLE.sub("", _NO_WORD.sub(" ", folded).strip())
 
 
