@@ -94,6 +94,7 @@ class _State:
         items: Candidates by record id.
         base: What the search says of each.
         scores: What they have been lifted to.
+        places: Candidates by the place that their passage has in the graph.
         via: Records that have lifted them.
         named: How clearly the question names what they are about, 0 to 1.
         leads: What leads to passages, in order.
@@ -103,6 +104,7 @@ class _State:
     items: dict[str, RankedCandidate]
     base: dict[str, float]
     scores: dict[str, float]
+    places: dict[int, str]
     via: dict[str, tuple[str, ...]] = field(default_factory=dict)
     named: dict[str, float] = field(default_factory=dict)
     leads: list[Lead] = field(default_factory=list)
@@ -213,7 +215,8 @@ class GraphSearch:
         """Lift what the question leads to, then what the best hits lead to."""
         items = {item.candidate.record.record_id: item for item in ranked}
         base = {record_id: item.similarity for record_id, item in items.items()}
-        state = _State(items, base, dict(base))
+        found = zip(items, self._view.find_passages(items).tolist(), strict=True)
+        state = _State(items, base, dict(base), {place: record_id for record_id, place in found if place != UNKNOWN})
         self._apply(state, [self._lead(link, "", 1.0, UNKNOWN) for link in self._links[""]])
         for count in (self._options.source_count, 2 * self._options.source_count):
             new = [record_id for record_id in self._sources(state, count) if record_id not in state.sources]
@@ -267,19 +270,16 @@ class GraphSearch:
         best_score = max(state.scores.values(), default=0.0)
         for lead in leads:
             state.leads.append(lead)
-            about = [record_id for record_id in self._held(state, lead.about) if record_id != lead.source]
+            held = (state.places.get(place, lead.source) for place in lead.about)
+            about = [record_id for record_id in held if record_id != lead.source]
             if about:
                 best = max(about, key=lambda record_id: state.base[record_id])
                 self._lift(state, best, lead.strength / len(lead.about), lead.source, limits.get(lead.source))
             for place, weight in lead.mentioning:
-                record_id = self._view.passage_record_id(place)
-                if record_id in state.items and record_id != lead.source:
+                record_id = state.places.get(place, lead.source)
+                if record_id != lead.source:
                     strength = lead.mention_strength * _told(weight)
                     self._lift(state, record_id, strength, lead.source, limits.get(lead.source, best_score))
-
-    def _held(self, state: _State, passages: Iterable[int]) -> list[str]:
-        names = (self._view.passage_record_id(passage) for passage in passages)
-        return [name for name in names if name in state.items]
 
     def _lift(self, state: _State, record_id: str, strength: float, source: str, limit: float | None) -> None:
         score = state.base[record_id] + self._options.gain * strength
@@ -301,13 +301,7 @@ class GraphSearch:
                 continue
             weight = lead.strength / lead.passage_count**0.5
             entities[lead.entity] = max(weight, entities.get(lead.entity, 0.0))
-        ids = list(state.items)
-        places = self._view.find_passages(ids).tolist()
-        passages = {
-            place: max(0.0, state.scores[record_id])
-            for record_id, place in zip(ids, places, strict=True)
-            if place != UNKNOWN
-        }
+        passages = {place: max(0.0, state.scores[record_id]) for place, record_id in state.places.items()}
         share = self._options.passage_weight
         walk = personalized_page_rank(
             self._view, _shares(entities, 1.0 - share), _shares(passages, share), self._options.damping
@@ -321,8 +315,8 @@ class GraphSearch:
     def _follow_walk(self, state: _State) -> None:
         best = max(state.scores.values())
         for passage, share in self._walk(state):
-            record_id = self._view.passage_record_id(passage)
-            if record_id in state.items:
+            record_id = state.places.get(passage)
+            if record_id is not None:
                 score = state.base[record_id] + self._options.walk_gain * share**0.5
                 score = _held_back(score, best)
                 state.scores[record_id] = max(score, state.scores[record_id])
