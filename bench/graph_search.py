@@ -96,7 +96,7 @@ class Searches:
         print(f"\n## {chunks} passages, {len(self.milliseconds['off'])} questions\n")
         print(
             "| mode | p50 ms | p95 ms | adds at p50 | adds at p95 | services CPU ms | retrieve | servers CPU ms |"
-            " requests, mean and most | slowest stages, median ms |\n" + "|---|" * 10
+            " requests, mean and most | slowest stages, median ms |\n|" + "---|" * 10
         )
         for mode, times in self.milliseconds.items():
             added = np.array(times) - np.array(self.milliseconds["off"])
