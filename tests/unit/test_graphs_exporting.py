@@ -4,6 +4,7 @@ import io
 import json
 from xml.etree import ElementTree
 
+import networkx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -86,7 +87,6 @@ def test_an_export_of_little_is_whole_too(entities: list[ExportedEntity], relati
 
 
 def test_networkx_reads_both() -> None:
-    networkx = pytest.importorskip("networkx")
     graph = networkx.read_graphml(io.BytesIO(written(GraphMlWriter(), ENTITIES, RELATIONS).encode()))
     assert (graph.number_of_nodes(), graph.edges["0" * 16, "f" * 16]["weight"]) == (2, 1.5)
     graph = networkx.node_link_graph(json.loads(written(JsonWriter(), ENTITIES, RELATIONS)), edges="edges")
