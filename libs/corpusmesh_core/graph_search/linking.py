@@ -6,7 +6,7 @@ around, without a round trip. Of names within each other the longest counts.
 
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,10 +74,12 @@ class Question:
         """
         if self.total <= 0.0:
             return 0.0
+        # One search of a text for each term, not a look at each term that is held: no term has a line break in it.
+        lines = "\n".join(("", *held))
         covered = sum(
             weight
             for term, weight in self.weights.items()
-            if term not in besides and (term in held or _begins_alike(term, held))
+            if term not in besides and (term in held or _begins_alike(term, lines))
         )
         return min(1.0, covered / self.total / _BEARING)
 
@@ -290,8 +292,8 @@ class _Sentences:
         return known
 
 
-def _begins_alike(term: str, held: Iterable[str]) -> bool:
+def _begins_alike(term: str, lines: str) -> bool:
     if len(term) < _MIN_PREFIX:
         return False
     beginning = term[: max(_MIN_PREFIX, len(term) - _MAX_ENDING)]
-    return any(other.startswith(beginning) for other in held)
+    return f"\n{beginning}" in lines
