@@ -63,9 +63,7 @@ def pack_columns(magic: bytes, version: int, layout: Layout, columns: Mapping[st
     return b"".join(column_parts(magic, version, layout, columns))
 
 
-def open_columns(
-    magic: bytes, version: int, layout: Layout, content: Content, *, checks_content: bool = True
-) -> dict[str, Array]:
+def open_columns(magic: bytes, version: int, layout: Layout, content: Content) -> dict[str, Array]:
     """Read columns without a copy.
 
     Args:
@@ -73,7 +71,6 @@ def open_columns(
         version: Version of the layout.
         layout: The columns.
         content: The file; it must stay as it is as long as the columns are used.
-        checks_content: Whether to read everything for its checksum; no need for what this process has checked before.
 
     Returns:
         Column by name, read-only, shape (length,).
@@ -94,7 +91,7 @@ def open_columns(
     if lengths.size and int(lengths.max()) > total:
         raise invalid("a column is longer than the file")
     starts, wanted = _places([int(length) for length in lengths], layout)
-    if wanted != total or (checks_content and zlib.crc32(view[first:]) != body_sum):
+    if wanted != total or zlib.crc32(view[first:]) != body_sum:
         raise invalid("the content of the file is damaged")
     columns: dict[str, Array] = {}
     for (name, kind), start, length in zip(layout, starts, lengths.tolist(), strict=True):

@@ -143,12 +143,11 @@ def compiled_parts(graph: CompiledGraph) -> Iterator[bytes | memoryview]:
     return column_parts(_MAGIC, _VERSION, _LAYOUT, _columns_of(graph))
 
 
-def open_compiled(content: Content, *, checks_content: bool = True) -> CompiledGraph:
+def open_compiled(content: Content) -> CompiledGraph:
     """Read a compiled graph without a copy.
 
     Args:
         content: The file, in memory or mapped into it; it must stay as it is as long as the graph is used.
-        checks_content: Whether to read everything for its checksum.
 
     Returns:
         The graph.
@@ -156,7 +155,7 @@ def open_compiled(content: Content, *, checks_content: bool = True) -> CompiledG
     Raises:
         InvalidArgumentError: GRAPH_FILE_INVALID if it is none, or damaged.
     """
-    columns = open_columns(_MAGIC, _VERSION, _LAYOUT, content, checks_content=checks_content)
+    columns = open_columns(_MAGIC, _VERSION, _LAYOUT, content)
     values: dict[str, Any] = {name: columns[name] for name, _ in _PLAIN}
     for name in _PAIRED:
         values[name] = columns[name].reshape(-1, 2)

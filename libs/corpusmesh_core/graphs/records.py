@@ -231,16 +231,13 @@ def texts_of(record: Record) -> FragmentTexts:
     return FragmentTexts(description, sentence, predicate, record.keywords)
 
 
-def report_record(
-    knowledge_base_id: str, ordinal: int, report: CommunityReport, vector: NDArray[np.float32] | None = None
-) -> Record:
+def report_record(knowledge_base_id: str, ordinal: int, report: CommunityReport) -> Record:
     """Make the record of the report of a community.
 
     Args:
         knowledge_base_id: Knowledge base.
         ordinal: Ordinal that publishes the report.
         report: The report.
-        vector: Shape (dimension,); None where the graph has no vectors.
 
     Returns:
         The record.
@@ -265,7 +262,6 @@ def report_record(
         text=report.text,
         title=report.title,
         token_count=estimate_tokens(report.text),
-        vector=vector,
         attributes={name: value for name, value in attributes.items() if value},
         links=tuple(key_text(member) for member in community.members[:MAX_LINKED_MEMBERS]),
         layer=community.level + 1,

@@ -130,29 +130,26 @@ class LiteReport:
     chunks: tuple[tuple[int, int], ...] = ()
 
 
-def lite_report(
-    given: ReportInput, *, max_tokens: int = MAX_REPORT_TOKENS, count_tokens: Callable[[str], int] = estimate_tokens
-) -> LiteReport:
+def lite_report(given: ReportInput, *, max_tokens: int = MAX_REPORT_TOKENS) -> LiteReport:
     """Write the report of a community.
 
     Args:
         given: What it is made of.
         max_tokens: Most tokens of the text.
-        count_tokens: Counts the tokens of a text.
 
     Returns:
         The report; the same whatever the order of what is given.
     """
     ranked = _ranked(given.entities)
-    room = max_tokens - _names_tokens(ranked[:_KEY_ENTITIES], count_tokens)
-    chosen = _chosen(given, (*given.sentences, *_descriptions(given)), room, count_tokens)
+    room = max_tokens - _names_tokens(ranked[:_KEY_ENTITIES])
+    chosen = _chosen(given, (*given.sentences, *_descriptions(given)), room, estimate_tokens)
     while True:
         text = _written(ranked, chosen)
-        if count_tokens(text) <= max_tokens or not chosen:
+        if estimate_tokens(text) <= max_tokens or not chosen:
             break
         chosen.pop()
     shown = _KEY_ENTITIES
-    while count_tokens(text) > max_tokens and shown:
+    while estimate_tokens(text) > max_tokens and shown:
         shown -= 1
         text = _names_line(ranked[:shown])
     chunks = tuple(dict.fromkeys((item.version, item.position) for item in chosen if item.position != _NOWHERE))
@@ -203,8 +200,8 @@ def _names_line(entities: Sequence[ReportEntity]) -> str:
     return " · ".join(f"**{entity.name}**{f' ({entity.type})' if entity.type else ''}" for entity in entities)
 
 
-def _names_tokens(entities: Sequence[ReportEntity], count_tokens: Callable[[str], int]) -> int:
-    return sum(count_tokens(_names_line([entity])) + 1 for entity in entities)
+def _names_tokens(entities: Sequence[ReportEntity]) -> int:
+    return sum(estimate_tokens(_names_line([entity])) + 1 for entity in entities)
 
 
 def _written(ranked: Sequence[ReportEntity], chosen: Sequence[ReportSentence]) -> str:

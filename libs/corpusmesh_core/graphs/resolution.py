@@ -114,14 +114,13 @@ def judge(
 
 
 def confirm_by_vectors(
-    pairs: Collection[Pair], vectors: Mapping[int, NDArray[np.floating]], *, min_cosine: float = MIN_COSINE
+    pairs: Collection[Pair], vectors: Mapping[int, NDArray[np.floating]]
 ) -> tuple[ResolvedPair, ...]:
     """Let vectors speak on doubtful pairs.
 
     Args:
         pairs: The pairs.
         vectors: Of names, or of names with descriptions, of one space, by key; a pair without both is left out.
-        min_cosine: Cosine from which on they are one.
 
     Returns:
         Those that are one entity, by pair.
@@ -133,7 +132,7 @@ def confirm_by_vectors(
             continue
         length = float(np.linalg.norm(first) * np.linalg.norm(second))
         cosine = float(first @ second) / length if length else 0.0
-        if cosine >= min_cosine:
+        if cosine >= MIN_COSINE:
             found.append(ResolvedPair(a, b, "similar vectors", round(min(cosine, 1.0), 4), ResolutionMethod.EMBEDDING))
     return tuple(found)
 

@@ -104,12 +104,11 @@ class Segment:
     string_bytes: NDArray[np.uint8]
 
     @classmethod
-    def open(cls, content: Content, *, checks_content: bool = True) -> "Segment":
+    def open(cls, content: Content) -> "Segment":
         """Read a segment without a copy.
 
         Args:
             content: The file, in memory or mapped into it; it must stay as it is as long as the segment is used.
-            checks_content: Whether to read everything; no need for what this process has checked before.
 
         Returns:
             The segment.
@@ -117,10 +116,9 @@ class Segment:
         Raises:
             InvalidArgumentError: GRAPH_FILE_INVALID if it is none, or is not what `pack_segment` writes.
         """
-        columns: dict[str, Any] = open_columns(MAGIC, VERSION, LAYOUT, content, checks_content=checks_content)
+        columns: dict[str, Any] = open_columns(MAGIC, VERSION, LAYOUT, content)
         segment = cls(**columns)
-        if checks_content:
-            check_segment(segment)
+        check_segment(segment)
         return segment
 
     @property

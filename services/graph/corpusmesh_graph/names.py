@@ -125,13 +125,12 @@ def graph_of(name: str, *, field: str = "name") -> str:
     return match["base"]
 
 
-def entity_of(name: str, title: str, *, field: str = "name") -> tuple[str, int]:
+def entity_of(name: str, title: str) -> tuple[str, int]:
     """Read the name of an entity.
 
     Args:
         name: The name; with `-` in place of the key, `title` tells which one.
         title: Name as it is written; "" where there is a key.
-        field: The request's field, for the message.
 
     Returns:
         Its knowledge base, and its key; 0 for a title of which no name is left.
@@ -139,7 +138,9 @@ def entity_of(name: str, title: str, *, field: str = "name") -> tuple[str, int]:
     Raises:
         InvalidArgumentError: RESOURCE_NAME_INVALID or GRAPH_TITLE_INVALID.
     """
-    match = _match(_ENTITY, name, field, "an entity", "knowledgeBases/<id>/graph/entities/<16 hexadecimal digits or ->")
+    match = _match(
+        _ENTITY, name, "name", "an entity", "knowledgeBases/<id>/graph/entities/<16 hexadecimal digits or ->"
+    )
     is_by_title = match["key"] == _BY_TITLE
     if is_by_title != bool(title) or len(title) > MAX_NAME_CHARACTERS:
         raise InvalidArgumentError(

@@ -1,13 +1,11 @@
 """The stages of graphs in a search, and where each stands among the others."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.ports.reranking import PassageReranker
-from corpusmesh_core.query import GraphMode
 from corpusmesh_retrieve.graphs.page_rank import PageRankStage
-from corpusmesh_retrieve.graphs.stage import GraphStage, GraphTableStage, Mode, modes_of
+from corpusmesh_retrieve.graphs.stage import GraphStage, GraphTableStage, modes_of
 from corpusmesh_retrieve.graphs.words import GraphWords
 from corpusmesh_retrieve.recalling import Recaller
 from corpusmesh_retrieve.stages import Stage
@@ -36,8 +34,6 @@ def graph_stages(
     index: RecordIndex,
     recaller: Recaller,
     reranker: PassageReranker,
-    *,
-    further: Mapping[GraphMode, Mode] | None = None,
 ) -> GraphStages:
     """Make the stages.
 
@@ -46,15 +42,13 @@ def graph_stages(
         index: Holds the records.
         recaller: Scores passages.
         reranker: The cross-encoder.
-        further: Modes besides those of this package's own list.
 
     Returns:
         The stages.
     """
-    modes = {**modes_of(recaller, reranker), **(further or {})}
     return GraphStages(
         words=GraphWords(views),
-        search=GraphStage(views, index, modes),
+        search=GraphStage(views, index, modes_of(recaller, reranker)),
         walk=PageRankStage(views, recaller),
         tables=GraphTableStage(),
     )

@@ -107,15 +107,14 @@ class GraphWords:
 
     name = "graph_words"
 
-    def __init__(self, views: GraphViews, cache: WordsCache | None = None) -> None:
+    def __init__(self, views: GraphViews) -> None:
         """Create the stage.
 
         Args:
             views: Gives the graphs that are searched.
-            cache: What models made of questions.
         """
         self._views = views
-        self._cache = cache or WordsCache()
+        self._cache = WordsCache()
 
     def is_wanted(self, outcome: SearchOutcome) -> bool:
         """See `Stage`."""
