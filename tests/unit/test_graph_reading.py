@@ -317,6 +317,8 @@ async def test_communities_are_listed_where_their_report_is_visible() -> None:
     with calling("bob"):
         page = await mesh.doors().graphs.ListCommunities(request, CONTEXT)
     assert ([one.title for one in page.communities], page.total_count) == (["Report a"], 1)
+    # Neither its parent, which is hidden, nor how much weightier others are.
+    assert (page.communities[0].parent, page.communities[0].weight) == ("", 1.0)
 
 
 async def test_one_caller_is_not_given_the_listing_kept_for_another() -> None:

@@ -1,5 +1,6 @@
 """Communities whose report a caller may see."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from corpusmesh_core.ports.index import RecordIndex
 from corpusmesh_core.records import RecordKind
 from corpusmesh_graph.convert import community_to_wire, entity_to_wire, passage_to_wire
 from corpusmesh_graph.handlers.entities import MAX_PAGE_SIZE
-from corpusmesh_graph.handlers.shelf import RecordShelf
+from corpusmesh_graph.handlers.shelf import Listed, RecordShelf
 from corpusmesh_graph.names import community_not_found, community_of, graph_of
 from corpusmesh_graph.scenes import MAX_PASSAGES, GraphScene, SceneReader, worked_out
 from corpusmesh_runtime.page_tokens import checked_page_size, make_pinned_token, read_pinned_token, within_page
@@ -53,10 +54,12 @@ class CommunityReader:
         listing = f"{request.parent}/communities/{level}"
         snapshot_id, start = read_pinned_token(listing, request.page_token)
         scene = await self._scenes.look(knowledge_base_id, snapshot_id=snapshot_id)
-        entries = [entry for entry in await self._reports.listed(scene) if level in (None, entry.level)]
+        everything = await self._reports.listed(scene)
+        entries = [entry for entry in everything if level in (None, entry.level)]
         ids = [entry.record_id for entry in entries[start : start + size]]
         records = await self._scenes.fetch(scene, ids, RecordKind.COMMUNITY_REPORT)
-        page = within_page(community_to_wire(record) for record in records)
+        sight = _Sight(everything)
+        page = within_page(sight.told(community_to_wire(record)) for record in records)
         # A report that is not there any more is left out of its page; what did not fit into one begins the next.
         following = start + (len(page) if len(page) < len(records) else size)
         more = following < len(entries)
@@ -80,7 +83,8 @@ class CommunityReader:
         """
         named = community_of(request.name)
         scene = await self._scenes.look(named.knowledge_base_id)
-        ids = [entry.record_id for entry in await self._reports.listed(scene) if entry.key == named.key]
+        everything = await self._reports.listed(scene)
+        ids = [entry.record_id for entry in everything if entry.key == named.key]
         found = await self._scenes.fetch(scene, ids[:1], RecordKind.COMMUNITY_REPORT)
         if not found:
             raise community_not_found()
@@ -90,10 +94,27 @@ class CommunityReader:
         cited = found[0].attributes.get(CHUNKS, "").split()[:MAX_PASSAGES]
         passages = await self._scenes.fetch(scene, cited, RecordKind.CHUNK)
         return pb.GetCommunityResponse(
-            community=community_to_wire(found[0], with_report=True),
+            community=_Sight(everything).told(community_to_wire(found[0], with_report=True)),
             entities=entities,
             passages=within_page(passage_to_wire(record) for record in passages),
         )
+
+
+class _Sight:
+    """Tells of communities what the visible ones alone would: a report knows its parent, and the weightiest of all."""
+
+    def __init__(self, entries: Sequence[Listed]) -> None:
+        self._keys = {entry.key for entry in entries}
+        self._largest: dict[int, float] = {}
+        for entry in entries:
+            self._largest[entry.level] = max(entry.weight, self._largest.get(entry.level, 0.0))
+
+    def told(self, community: pb.Community) -> pb.Community:
+        """Leave out a parent that is hidden, and weigh against the weightiest visible one of the level."""
+        if community.parent.rpartition("/")[2] not in self._keys:
+            community.parent = ""
+        community.weight /= self._largest.get(community.level) or 1.0
+        return community
 
 
 def _ranked(scene: GraphScene, members: NDArray[np.integer]) -> list[pb.Entity]:
