@@ -25,19 +25,16 @@ from corpusmesh_app.backends import (
     rerank_backend,
     web_source,
 )
+from corpusmesh_app.build_stores import graph_reader, graph_reads, graph_stores, raptor_stores
 from corpusmesh_app.settings import MeshSettings
 from corpusmesh_app.wiring import (
     Adapters,
     database_settings,
     gateway_stores,
-    graph_reader,
-    graph_reads,
-    graph_stores,
     identity_signer,
     make_rng,
     open_adapters,
     password_sealer,
-    raptor_stores,
     retrieve_stores,
 )
 from corpusmesh_app.working import run_graph_worker, run_tree_worker, run_worker

@@ -1,4 +1,4 @@
-"""The composition root: the only place that picks adapters."""
+"""The composition root: picks the adapters of a process."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -23,14 +23,11 @@ from corpusmesh_adapters.postgres import (
     Database,
     DatabaseSettings,
     PostgresAuditLog,
-    PostgresBuildStore,
     PostgresChunkEditStore,
-    PostgresCompletionCache,
     PostgresConversationStore,
     PostgresDocumentStore,
     PostgresEvaluationStore,
     PostgresGoldenSetStore,
-    PostgresGraphInputStore,
     PostgresIdempotencyStore,
     PostgresKeyStore,
     PostgresKnowledgeBaseStore,
@@ -41,26 +38,21 @@ from corpusmesh_adapters.postgres import (
     PostgresSourceStore,
     PostgresSyncStore,
     PostgresTenantStore,
-    PostgresUsageLedger,
     PostgresVocabularyStore,
     WorkLimits,
 )
 from corpusmesh_adapters.s3 import S3ObjectStore, S3Settings
 from corpusmesh_app.settings import MeshSettings, require_setting
-from corpusmesh_core.ports.builds import DATASET_GRAPH, DATASET_TREE
 from corpusmesh_core.ports.conversations import ConversationStore
 from corpusmesh_core.ports.golden_sets import CandidateJudge, EvaluationStore, GoldenSetStore
 from corpusmesh_core.ports.retrievals import RetrievalStore
 from corpusmesh_core.ports.vocabulary import VocabularyStore
 from corpusmesh_embed.module import EMBED_SERVICE_NAMES
 from corpusmesh_gateway.handlers import GatewayStores
-from corpusmesh_graph.stores import GraphReads, GraphStores
 from corpusmesh_ingest.module import IngestStores
 from corpusmesh_ingest.sealing import PasswordSealer
-from corpusmesh_raptor.stores import RaptorStores
 from corpusmesh_runtime.channel import call_metadata, open_bare_channel, open_channel
 from corpusmesh_runtime.config import read_secret
-from corpusmesh_runtime.graphs.reader import GraphReader
 from corpusmesh_runtime.identity import IdentitySigner, service_identity
 from corpusmesh_runtime.logging import get_logger
 from corpusmesh_runtime.policy import rules_of
@@ -208,90 +200,6 @@ def retrieve_stores(database: Database) -> RetrieveStores:
     )
 
 
-def raptor_stores(settings: MeshSettings, adapters: Adapters) -> RaptorStores:
-    """Make the stores that trees stand on.
-
-    Args:
-        settings: The configuration.
-        adapters: Open connections.
-
-    Returns:
-        The stores.
-    """
-    stores = adapters.stores
-    return RaptorStores(
-        knowledge_bases=stores.knowledge_bases,
-        documents=stores.documents,
-        snapshots=stores.snapshots,
-        runs=stores.runs,
-        trees=PostgresBuildStore(adapters.database, _work_limits(settings), DATASET_TREE),
-        usage=PostgresUsageLedger(adapters.database),
-        cache=PostgresCompletionCache(adapters.database),
-        idempotency=stores.idempotency,
-        audit=stores.audit,
-        objects=stores.objects,
-        index=stores.index,
-        embedder=stores.embedder,
-    )
-
-
-def graph_stores(settings: MeshSettings, adapters: Adapters) -> GraphStores:
-    """Make the stores that graphs stand on.
-
-    Args:
-        settings: The configuration.
-        adapters: Open connections.
-
-    Returns:
-        The stores.
-    """
-    stores = adapters.stores
-    inputs = PostgresGraphInputStore(adapters.database)
-    return GraphStores(
-        knowledge_bases=stores.knowledge_bases,
-        documents=stores.documents,
-        snapshots=stores.snapshots,
-        runs=stores.runs,
-        builds=PostgresBuildStore(adapters.database, _work_limits(settings), DATASET_GRAPH),
-        corrections=inputs,
-        triples=inputs,
-        usage=PostgresUsageLedger(adapters.database),
-        cache=PostgresCompletionCache(adapters.database),
-        idempotency=stores.idempotency,
-        audit=stores.audit,
-        objects=stores.objects,
-        index=stores.index,
-        embedder=stores.embedder,
-    )
-
-
-def graph_reader(settings: MeshSettings, adapters: Adapters) -> GraphReader:
-    """Make what gives callers the views of graphs; an asynchronous context manager, one for each process.
-
-    Args:
-        settings: The configuration.
-        adapters: Open connections.
-
-    Returns:
-        The reader.
-    """
-    builds = PostgresBuildStore(adapters.database, _work_limits(settings), DATASET_GRAPH)
-    return GraphReader(adapters.stores.objects, builds, settings.graph_cache)
-
-
-def graph_reads(adapters: Adapters, views: GraphReader) -> GraphReads:
-    """Make what the server of graphs reads with.
-
-    Args:
-        adapters: Open connections.
-        views: Views of graphs.
-
-    Returns:
-        What it reads with.
-    """
-    return GraphReads(views, PostgresPurgeStore(adapters.database))
-
-
 def make_rng() -> np.random.Generator:
     """Make dice that nobody can foresee."""
     return np.random.default_rng(secrets.randbits(128))
@@ -341,7 +249,7 @@ async def open_adapters(settings: MeshSettings, signer: IdentitySigner, *, servi
             knowledge_bases=PostgresKnowledgeBaseStore(database),
             documents=PostgresDocumentStore(database),
             snapshots=PostgresSnapshotStore(database),
-            runs=PostgresRunStore(database, _work_limits(settings)),
+            runs=PostgresRunStore(database, work_limits(settings)),
             purges=PostgresPurgeStore(database),
             edits=PostgresChunkEditStore(database),
             sources=PostgresSourceStore(database),
@@ -443,7 +351,15 @@ def _connector_settings(settings: MeshSettings) -> ConnectorSettings:
     )
 
 
-def _work_limits(settings: MeshSettings) -> WorkLimits:
+def work_limits(settings: MeshSettings) -> WorkLimits:
+    """Give the bounds of work that waits.
+
+    Args:
+        settings: The configuration.
+
+    Returns:
+        The bounds.
+    """
     section = settings.ingest
     return WorkLimits(
         max_open_tasks=section.max_open_tasks_per_tenant,
