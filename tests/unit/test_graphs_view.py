@@ -178,6 +178,13 @@ def test_corrections_merge_split_delete_and_rename() -> None:
     merged = _view(*items, corrections=(MergeEntities((entity_key("L. Euler"),), entity_key("Euler")),))
     assert _place(merged, "L. Euler") == _place(merged, "Euler") != UNKNOWN
     assert merged.entity_records(_place(merged, "Euler"))[-1].startswith("102-entity-")
+    records = merged.entity_records(_place(merged, "Euler"))
+    assert [merged.entity_records(_place(merged, "Euler"), most) for most in (1, 2, 9)] == [
+        records[:1],
+        records[:2],
+        records,
+    ]
+    assert [len(merged.relation_records(0, most)) for most in (0, 1, 9)] == [0, 1, 1]
     split = _view(*items, corrections=(SplitEntity((entity_key("Euler"),), ("doc-2",), "Euler (firm)"),))
     assert split.versions_of(_place(split, "Euler")) == (1,)
     assert split.versions_of(_place(split, "Euler (firm)")) == (2,)

@@ -242,16 +242,17 @@ class GraphView:
         places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[places] == wanted, places, UNKNOWN).astype(np.int32)
 
-    def entity_records(self, entity: int) -> tuple[str, ...]:
+    def entity_records(self, entity: int, most: int | None = None) -> tuple[str, ...]:
         """Name the records of an entity, one for each visible document and name.
 
         Args:
             entity: Its place.
+            most: The first of them alone, at the cost of these; None for all.
 
         Returns:
             Ids, by publisher.
         """
-        graph, span = self._graph, self._fragments(entity)
+        graph, span = self._graph, _first(self._fragments(entity), most)
         publishers = graph.document_publisher[graph.fragment_document[span]].tolist()
         keys = graph.fragment_key[span].tolist()
         return tuple(
@@ -259,18 +260,19 @@ class GraphView:
             for publisher, key in zip(publishers, keys, strict=True)
         )
 
-    def relation_records(self, relation: int) -> tuple[str, ...]:
+    def relation_records(self, relation: int, most: int | None = None) -> tuple[str, ...]:
         """Name the records of a relation, one for each visible document and pair of names.
 
         Args:
             relation: Its place.
+            most: The first of them alone, at the cost of these; None for all.
 
         Returns:
             Ids, by publisher.
         """
         graph = self._graph
         offsets = graph.relation_fragment_offsets
-        span = slice(int(offsets[relation]), int(offsets[relation + 1]))
+        span = _first(slice(int(offsets[relation]), int(offsets[relation + 1])), most)
         publishers = graph.document_publisher[graph.relation_fragment_document[span]].tolist()
         return tuple(
             derived_record_id(Ordinal(publisher), RecordKind.RELATION, "".join(map(key_text, pair_of(*ends))))
@@ -359,6 +361,10 @@ def compile_view(
     edits = edits_of(corrections or Corrections())
     graph, pools = compile_graph(segments, visible, resolved, edits)
     return GraphView(graph, pools, edits)
+
+
+def _first(span: slice, most: int | None) -> slice:
+    return span if most is None else slice(span.start, min(span.stop, span.start + most))
 
 
 def _row_sums(matrix: Any) -> NDArray[np.float32]:

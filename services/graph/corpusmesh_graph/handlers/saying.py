@@ -90,7 +90,7 @@ class SayingReader:
         Returns:
             What is said of each, in that order.
         """
-        wanted = [scene.graph.entity_records(place)[:most_of_each] for place in places]
+        wanted = [scene.graph.entity_records(place, most_of_each) for place in places]
         found = await self._read(scene, wanted, RecordKind.ENTITY)
         texts = (scene.graph.entity_texts(place) for place in places)
         return [
@@ -111,7 +111,7 @@ class SayingReader:
         Returns:
             What is said of each, in that order.
         """
-        wanted = [scene.graph.relation_records(place)[:most_of_each] for place in places]
+        wanted = [scene.graph.relation_records(place, most_of_each) for place in places]
         found = await self._read(scene, wanted, RecordKind.RELATION)
         texts = (scene.graph.relation_texts(place) for place in places)
         return [_corrected(said, corrected) for said, corrected in zip(found, texts, strict=True)]
