@@ -24,7 +24,7 @@ from corpusmesh_core.ports.index import WriteResult
 from corpusmesh_core.records import Record
 
 _BUSY = frozenset({429, 502, 503, 504})
-_LINES_PER_STEP = 64
+_LINES_PER_STEP = 256
 _MAX_NAMED_IDS = 20
 
 
