@@ -237,6 +237,25 @@ async def test_failed_build_says_why_leaves_what_was_and_is_not_tried_again_by_i
     assert await follows(trees, owner)
 
 
+async def test_a_knowledge_base_that_is_never_quiet_is_followed_all_the_same(
+    metadata: Metadata, trees: PostgresBuildStore, owner: Identity
+) -> None:
+    await publish(metadata, trees, owner, 2)
+    for name in ("d.txt", "e.txt"):
+        await metadata.ingest(owner, "kb", [upload(name)])
+        await metadata.work_off(owner.tenant_id)
+    assert not await follows(trees, owner, 3600.0), "it is not quiet yet"
+    async with metadata.database.tenant(owner.tenant_id) as connection:
+        await connection.execute(
+            "UPDATE corpusmesh.snapshots SET create_time = now() - interval '21 hours'"
+            " WHERE tenant_id = $1 AND knowledge_base_id = 'kb' AND snapshot_id < ("
+            "   SELECT current_snapshot_id FROM corpusmesh.knowledge_bases"
+            "   WHERE tenant_id = $1 AND knowledge_base_id = 'kb')",
+            owner.tenant_id,
+        )
+    assert await follows(trees, owner, 3600.0)
+
+
 async def test_trees_that_cannot_be_begun_do_not_hold_up_those_of_others(
     metadata: Metadata, trees: PostgresBuildStore, owner: Identity
 ) -> None:

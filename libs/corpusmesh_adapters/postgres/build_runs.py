@@ -32,6 +32,8 @@ from corpusmesh_core.tenancy.publishing import load_bitmap
 _REMOVAL_SECONDS = 3600
 """How long nothing of a build that is being removed must have been forgotten before its removal counts as given up:
 longer than the second look waits, and is put off where the index does not answer."""
+_MOST_QUIET_TIMES = 20.0
+"""How many times the quiet that is waited for something published may wait for it."""
 _DUE = """
     SELECT k.tenant_id, k.knowledge_base_id, b.run_id AS build_run_id
     FROM corpusmesh.knowledge_bases k
@@ -45,7 +47,13 @@ _DUE = """
     WHERE k.state = 'active' AND CASE
         WHEN {is_wanted} THEN
             (r.state IS NULL OR NOT r.state = ANY ($2))
-            AND (s.create_time < now() - make_interval(secs => $3)
+            AND ((s.create_time < now() - make_interval(secs => $3)
+                    -- What is published to again and again is never quiet, and follows all the same.
+                    OR EXISTS (
+                        SELECT FROM corpusmesh.snapshots o
+                        WHERE o.tenant_id = k.tenant_id AND o.knowledge_base_id = k.knowledge_base_id
+                          AND o.snapshot_id > coalesce(b.seen_snapshot_id, 0)
+                          AND o.create_time < now() - make_interval(secs => $3 * $6)))
                 AND k.current_snapshot_id <> coalesce(CASE
                     WHEN coalesce(k.config -> '{section}' ->> 'auto_update', 'true') <> 'false' THEN b.seen_snapshot_id
                     -- What has lost a document must let go of it, whether it follows otherwise or not.
@@ -158,6 +166,7 @@ async def start_due(
             quiet_seconds,
             limit,
             kind.takes_inputs,
+            _MOST_QUIET_TIMES,
         )
         given_up = await connection.fetch(_GIVEN_UP, list(LIVING_RUN), _REMOVAL_SECONDS, limit, kind.name)
     count = 0
