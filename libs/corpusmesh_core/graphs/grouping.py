@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -82,7 +83,7 @@ def pack_grouping(grouping: Grouping) -> bytes:
         "level": np.array([item.level for item in items], np.uint8),
         "parent": np.array([place.get(item.parent, -1) for item in items], np.int32),
         "size": np.array([len(item.members) for item in items], np.int64),
-        "members": np.array([key for item in items for key in item.members], np.uint64),
+        "members": np.fromiter(chain.from_iterable(item.members for item in items), np.uint64),
         "told": np.frombuffer(json.dumps(told).encode(), np.uint8),
     }
     return pack_columns(_MAGIC, FORMAT, _LAYOUT, columns)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -172,7 +173,7 @@ def community_weights(communities: Sequence[Community], graph: WeightedGraph) ->
     for level in sorted({item.level for item in communities}):
         items = [item for item in communities if item.level == level]
         labels = np.full(len(graph.keys), -1, np.int64)
-        members = np.array([key for item in items for key in item.members], np.uint64)
+        members = np.fromiter(chain.from_iterable(item.members for item in items), np.uint64)
         numbers = np.repeat(np.arange(len(items)), [len(item.members) for item in items])
         places = np.minimum(np.searchsorted(graph.keys, members), max(len(graph.keys) - 1, 0))
         is_there = graph.keys[places] == members if len(graph.keys) else np.zeros(len(members), dtype=bool)

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,9 +113,10 @@ def mark(
     touched = {int(place) for place in view.find(sorted(_corrected_keys(corrections))) if place >= 0}
     common = reporting_of(settings, model)
     corrected = digest(pack_corrections(corrections)) if touched else b""
-    members = np.fromiter((key for item in communities for key in item.members), np.uint64)
+    sizes = [len(item.members) for item in communities]
+    members = np.fromiter(chain.from_iterable(item.members for item in communities), np.uint64, sum(sizes))
     places = np.searchsorted(view.entity_keys, members)
-    offsets = np.cumsum([0, *(len(item.members) for item in communities)])
+    offsets = np.cumsum([0, *sizes])
     said = np.add.reduceat(sums[places], offsets[:-1]).tolist() if len(communities) else []
     marked = []
     for item, start, end, sum_ in zip(communities, offsets[:-1].tolist(), offsets[1:].tolist(), said, strict=True):

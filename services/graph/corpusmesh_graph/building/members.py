@@ -70,15 +70,16 @@ class MemberReader:
 
     def _choose(self, marked: Marked) -> _Chosen:
         view = self._view
-        ranks = view.page_rank[marked.places]
+        # A walk over the whole graph for some members would cost more, the larger the graph; this is near to its rank.
+        ranks = view.adjacency_sums[marked.places]
         best = marked.places[np.lexsort((marked.places, -ranks))][:_MAX_ENTITIES]
         relations = self._relations_within(best)
         weights = view.relation_weights[relations]
         strong = relations[np.lexsort((relations, -weights))][:_MAX_RELATIONS]
         return _Chosen(
             marked,
-            {int(place): view.entity_records(int(place))[:_MAX_RECORDS] for place in best.tolist()},
-            {int(place): view.relation_records(int(place))[:_MAX_RECORDS] for place in strong.tolist()},
+            {int(place): view.entity_records(int(place), _MAX_RECORDS) for place in best.tolist()},
+            {int(place): view.relation_records(int(place), _MAX_RECORDS) for place in strong.tolist()},
         )
 
     def _relations_within(self, entities: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -105,7 +106,7 @@ class MemberReader:
                     assembled_description(
                         (item.description for item in said), max_characters=_MAX_DESCRIPTION_CHARACTERS
                     ),
-                    float(view.page_rank[place]),
+                    float(view.adjacency_sums[place]),
                 )
             )
             _add_sentences(sentences, ids, records, (int(keys[place]),))

@@ -95,9 +95,10 @@ class GraphUnion:
 
     def _most(self, places: NDArray[np.int64]) -> str:
         votes: dict[str, int] = {}
-        for place in places.tolist():
+        # A name that a thousand documents use is read once for each segment.
+        for place, count in zip(*(column.tolist() for column in np.unique(places, return_counts=True)), strict=True):
             if text := self._text(place):
-                votes[text] = votes.get(text, 0) + 1
+                votes[text] = votes.get(text, 0) + count
         return min(votes, key=lambda text: (-votes[text], -len(text), text), default="")
 
     def _text(self, place: int) -> str:
