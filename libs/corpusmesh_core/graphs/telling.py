@@ -1,13 +1,10 @@
 """What a build of a graph tells of itself as plain values: `BuildRow.plan`, `.progress` and `.figures`."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field
 
 from corpusmesh_core.graphs.values import GraphBill, GraphFigures
-
-_REASON: Final = "stepped_down_reason"
-_SECONDS: Final = "duration_seconds"
+from corpusmesh_core.plain_values import read_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +45,7 @@ def bill_of(values: object) -> GraphBill:
     Returns:
         The bill.
     """
-    if not isinstance(values, Mapping):
-        return GraphBill()
-    known: dict[str, Any] = {}
-    for entry in fields(GraphBill):
-        value = values.get(entry.name)
-        if entry.name == _REASON:
-            known[entry.name] = _text(value)
-        elif entry.name == _SECONDS:
-            known[entry.name] = _number(value)
-        else:
-            known[entry.name] = int(_number(value))
-    return GraphBill(**known)
+    return read_plain(GraphBill, values)
 
 
 def figures_values(figures: GraphFigures) -> dict[str, object]:
@@ -71,12 +57,7 @@ def figures_values(figures: GraphFigures) -> dict[str, object]:
     Returns:
         Their fields by name.
     """
-    return {
-        "entity_count": figures.entity_count,
-        "relation_count": figures.relation_count,
-        "report_count": figures.report_count,
-        "bill": bill_values(figures.bill),
-    }
+    return asdict(figures)
 
 
 def figures_of(values: Mapping[str, object]) -> GraphFigures:
@@ -88,12 +69,7 @@ def figures_of(values: Mapping[str, object]) -> GraphFigures:
     Returns:
         The figures.
     """
-    return GraphFigures(
-        entity_count=int(_number(values.get("entity_count"))),
-        relation_count=int(_number(values.get("relation_count"))),
-        report_count=int(_number(values.get("report_count"))),
-        bill=bill_of(values.get("bill")),
-    )
+    return read_plain(GraphFigures, values)
 
 
 def progress_values(progress: GraphProgress) -> dict[str, object]:
@@ -105,12 +81,7 @@ def progress_values(progress: GraphProgress) -> dict[str, object]:
     Returns:
         Its fields by name.
     """
-    return {
-        "phase": progress.phase,
-        "total_count": progress.total_count,
-        "done_count": progress.done_count,
-        "cost": bill_values(progress.cost),
-    }
+    return asdict(progress)
 
 
 def progress_of(values: Mapping[str, object]) -> GraphProgress:
@@ -122,17 +93,4 @@ def progress_of(values: Mapping[str, object]) -> GraphProgress:
     Returns:
         The progress.
     """
-    return GraphProgress(
-        phase=_text(values.get("phase")),
-        total_count=int(_number(values.get("total_count"))),
-        done_count=int(_number(values.get("done_count"))),
-        cost=bill_of(values.get("cost")),
-    )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    return read_plain(GraphProgress, values)

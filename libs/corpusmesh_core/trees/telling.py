@@ -1,14 +1,10 @@
 """What a build tells of itself as plain values, as they lie in `BuildRow.plan`, `.progress` and `.figures`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field
 
+from corpusmesh_core.plain_values import read_plain
 from corpusmesh_core.trees.values import TreeCost
-
-_LAYER_COUNTS: Final = "layer_node_counts"
-_REASON: Final = "stepped_down_reason"
-_SECONDS: Final = "duration_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +52,7 @@ def cost_values(cost: TreeCost) -> dict[str, object]:
     Returns:
         Its fields by name; `layer_node_counts` is a list.
     """
-    values: dict[str, object] = {entry.name: getattr(cost, entry.name) for entry in fields(cost)}
-    return values | {_LAYER_COUNTS: list(cost.layer_node_counts)}
+    return asdict(cost)
 
 
 def cost_of(values: object) -> TreeCost:
@@ -69,20 +64,7 @@ def cost_of(values: object) -> TreeCost:
     Returns:
         The cost.
     """
-    if not isinstance(values, Mapping):
-        return TreeCost()
-    known: dict[str, Any] = {}
-    for entry in fields(TreeCost):
-        value = values.get(entry.name)
-        if entry.name == _LAYER_COUNTS:
-            known[entry.name] = [int(_number(count)) for count in value] if isinstance(value, list) else []
-        elif entry.name == _REASON:
-            known[entry.name] = value if isinstance(value, str) else ""
-        elif entry.name == _SECONDS:
-            known[entry.name] = _number(value)
-        else:
-            known[entry.name] = int(_number(value))
-    return TreeCost(**known)
+    return read_plain(TreeCost, values)
 
 
 def figures_values(figures: TreeFigures) -> dict[str, object]:
@@ -94,13 +76,7 @@ def figures_values(figures: TreeFigures) -> dict[str, object]:
     Returns:
         Their fields by name.
     """
-    return {
-        "method": figures.method,
-        "staleness": figures.staleness,
-        "drift": figures.drift,
-        "wants_full_build": figures.wants_full_build,
-        "bill": cost_values(figures.bill),
-    }
+    return asdict(figures)
 
 
 def figures_of(values: Mapping[str, object]) -> TreeFigures:
@@ -112,14 +88,7 @@ def figures_of(values: Mapping[str, object]) -> TreeFigures:
     Returns:
         The figures.
     """
-    method = values.get("method")
-    return TreeFigures(
-        method=method if isinstance(method, str) else "",
-        staleness=_number(values.get("staleness")),
-        drift=_number(values.get("drift")),
-        wants_full_build=values.get("wants_full_build") is True,
-        bill=cost_of(values.get("bill")),
-    )
+    return read_plain(TreeFigures, values)
 
 
 def progress_values(progress: TreeProgress) -> dict[str, object]:
@@ -131,12 +100,7 @@ def progress_values(progress: TreeProgress) -> dict[str, object]:
     Returns:
         Its fields by name.
     """
-    return {
-        "layer": progress.layer,
-        "layer_node_count": progress.layer_node_count,
-        "made_node_count": progress.made_node_count,
-        "cost": cost_values(progress.cost),
-    }
+    return asdict(progress)
 
 
 def progress_of(values: Mapping[str, object]) -> TreeProgress:
@@ -148,13 +112,4 @@ def progress_of(values: Mapping[str, object]) -> TreeProgress:
     Returns:
         The progress.
     """
-    return TreeProgress(
-        layer=int(_number(values.get("layer"))),
-        layer_node_count=int(_number(values.get("layer_node_count"))),
-        made_node_count=int(_number(values.get("made_node_count"))),
-        cost=cost_of(values.get("cost")),
-    )
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    return read_plain(TreeProgress, values)
