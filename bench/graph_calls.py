@@ -1,6 +1,6 @@
 """What graphs ask of a language model, beside LightRAG on the same text: calls and tokens for each chunk.
 
-    .venv/bin/python bench/graph_calls.py [--chunks 200] [--latency-ms 300] [--peer results.jsonl]
+    PYTHONPATH=. .venv/bin/python bench/graph_calls.py [--chunks 200] [--latency-ms 300] [--peer results.jsonl]
 
 The text and the rule by which the model answers are those of `../shared/bench` (`corpus.py`, `stub_llm.py`: names are
 capitalised words in a row, two names of one sentence are related, a description is the sentence), so that the lines of

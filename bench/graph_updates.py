@@ -1,6 +1,6 @@
 """Measure what a build of a graph costs, and what adding one document to it does, over stores in memory.
 
-    python bench/graph_updates.py EVAL_DIRECTORY [COUNT ...]
+    PYTHONPATH=. python bench/graph_updates.py EVAL_DIRECTORY [COUNT ...]
 
 Documents are three passages of the set each, begun anew with other names where there are too few. The
 index is a dict, so what OpenSearch takes is not in it; all other work of the graph worker is: reading chunks, finding
