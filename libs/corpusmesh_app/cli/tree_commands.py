@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from corpusmesh_app.cli.build_budgets import budget_rows, budget_shape
 from corpusmesh_app.cli.command import command
 from corpusmesh_app.cli.document_commands import find_document
 from corpusmesh_app.cli.failures import CommandFailedError, ExitStatus
@@ -60,19 +61,13 @@ async def plan(
         found = await client.trees.plan(parent, documents=names, full=full)
     shape = {
         "plan": cost_shape(found.plan),
-        "max_model_calls": found.max_model_calls or None,
-        "max_model_tokens": found.max_model_tokens or None,
-        "tenant_tokens_left": found.tenant_tokens_left if found.tenant_tokens_left >= 0 else None,
+        **budget_shape(found),
         "document_count": found.document_count,
         "sampled_document_count": found.sampled_document_count,
     }
 
     def render(console: "Console") -> None:
-        rows = [("Documents", f"{found.document_count:,}"), *render_cost({"plan": found.plan})]
-        if found.max_model_calls or found.max_model_tokens:
-            rows.append(("Budget", f"{found.max_model_calls:,} calls, {found.max_model_tokens:,} tokens (0: no bound)"))
-        if found.tenant_tokens_left >= 0:
-            rows.append(("Tokens left today", f"{found.tenant_tokens_left:,}"))
+        rows = [("Documents", f"{found.document_count:,}"), *render_cost({"plan": found.plan}), *budget_rows(found)]
         session.output.table(("", "PLAN"), rows, empty="")(console)
         if found.sampled_document_count < found.document_count:
             console.print(f"Projected from {found.sampled_document_count:,} documents taken evenly over all.")
